@@ -254,3 +254,30 @@ fn long_turn_is_no_quota_if_quotas_would_be_seen() {
         "{detail}"
     );
 }
+
+/// The thread ran between two turns of an equal one, so they are two waits.
+#[test]
+fn turns_in_different_waits_do_not_add_up() {
+    let largest = |between: f64| {
+        let stream = Stream::late(60_000.0)
+            .change(|window| {
+                window.delay = Delay::Job;
+                window.victim.scheduling = Some(Scheduling {
+                    policy: Policy::Other,
+                    priority: 0,
+                });
+            })
+            .missing(REFILL)
+            .on(1, VICTIM)
+            .switch(-10.0, idle(), RUNNABLE, ordinary())
+            .switch(1_000.0, ordinary(), RUNNABLE, outsider())
+            .switch(21_000.0, outsider(), RUNNABLE, ordinary())
+            .switch(21_000.0 + between, ordinary(), RUNNABLE, outsider())
+            .switch(41_000.0 + between, outsider(), RUNNABLE, ordinary());
+        let blame = punctual_culprit::find(&stream.window).blame;
+        blame.largest().unwrap().kind()
+    };
+    assert_eq!(largest(1_000.0), ShareKind::Competing);
+    // One turn of 40 ms is too long.
+    assert_eq!(largest(0.0), ShareKind::Unexplained);
+}

@@ -394,8 +394,9 @@ fn lower_thread_delays_the_caller_for_a_moment_only() {
 #[test]
 fn timer_may_be_late_by_its_slack() {
     let ordinary = task("victim", VICTIM, 120);
-    let due = |own: Option<i64>, policy: KernelPriority, us: f64| {
+    let slack_of = |delay: Delay, own: Option<i64>, policy: KernelPriority, us: f64| {
         let mut stream = Stream::late(300.0).change(|window| {
+            window.delay = delay;
             window.victim.scheduling = Some(policy.scheduling());
         });
         let thread = punctual_model::Task {
@@ -419,7 +420,12 @@ fn timer_may_be_late_by_its_slack() {
             .switch(290.0, make(), RUNNABLE, thread);
         cause_at(&stream.window, us).source == Source::TimerSlack
     };
+    let due = |own, policy, us| slack_of(Delay::Timer, own, policy, us);
     let (fair, real_time) = (KernelPriority(120), KernelPriority(4));
+    // A wait for something else has no slack.
+    for own in [None, Some(70_000)] {
+        assert!(due(own, fair, 20.0) && !slack_of(Delay::Call, own, fair, 20.0));
+    }
     assert!(due(None, fair, 49.999) && !due(None, fair, 50.0));
     assert!(!due(None, real_time, 0.0));
     assert!(due(Some(70_000), real_time, 69.999) && !due(Some(70_000), real_time, 70.0));
