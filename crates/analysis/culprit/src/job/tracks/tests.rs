@@ -512,3 +512,14 @@ fn cpu_is_known_from_the_wake_up_of_a_watched_thread_on() {
     );
     assert_eq!(current(&tracks(&events)), [(100, 500, Some(MAKE))]);
 }
+
+#[test]
+fn priority_before_any_event_is_that_of_the_policy() {
+    let of = |policy, priority| {
+        let scheduling = punctual_model::Scheduling { policy, priority };
+        let change = |window: &mut Window| window.victim.scheduling = Some(scheduling);
+        tracks_in(change, &[]).priority(VICTIM, us(1)).0
+    };
+    assert_eq!((of(Policy::Deadline, 0), of(Policy::Other, 0)), (-1, 120));
+    assert_eq!((of(Policy::Fifo, 95), of(Policy::RoundRobin, 1)), (4, 98));
+}
