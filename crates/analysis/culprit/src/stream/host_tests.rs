@@ -163,3 +163,53 @@ fn reaction_gets_what_the_host_did_meanwhile() {
         assert_eq!(window.evidence.virtual_machine, Some(true));
     }
 }
+
+/// The thread is outside guest mode from 200 to 300 µs. It may move to another CPU of the host.
+fn away(clocks_differ: bool, moves: bool) -> Source {
+    let threads = BTreeMap::from([(0, THREAD)]);
+    let mut vcpus = VirtualCpus::new(&threads, vec![ALWAYS], clocks_differ);
+    vcpus.learn(&event_names().map(str::to_owned).collect());
+    let thread = task("CPU 0/KVM", THREAD, 120);
+    vcpus.event(on(0, switch(100, idle(), RUNNABLE, thread)));
+    vcpus.event(of_thread(us(110), EventKind::KvmEntry {}));
+    vcpus.event(of_thread(us(200), EventKind::KvmExit {}));
+    if moves {
+        let (task, orig_cpu, dest_cpu) = (thread, 0, 1);
+        let migrates = EventKind::Migrate {
+            task,
+            orig_cpu,
+            dest_cpu,
+        };
+        vcpus.event(on(0, switch(220, thread, RUNNABLE, idle())));
+        vcpus.event(on(1, event(230, 0, migrates)));
+        vcpus.event(on(1, switch(240, idle(), RUNNABLE, thread)));
+    }
+    let cpu = u32::from(moves);
+    vcpus.event(on(cpu, of_thread(us(300), EventKind::KvmEntry {})));
+    let view = vcpus.finish();
+    let last = view.spans[&0].last().unwrap();
+    assert_eq!(last.to, us(300));
+    match &last.away.as_ref().unwrap().source {
+        Source::Host(source) => (**source).clone(),
+        other => other.clone(),
+    }
+}
+
+/// If the clocks of CPUs differ, the order of events of two of them is unknown.
+#[test]
+fn move_between_clocks_has_no_known_cause() {
+    let differs = |source: &Source| {
+        matches!(
+            source,
+            Source::Unexplained(punctual_model::cause::Unknown::Gap {
+                reason: GapReason::ClocksDiffer,
+                ..
+            })
+        )
+    };
+    assert!(differs(&away(true, true)));
+    for (clocks_differ, moves) in [(false, false), (false, true), (true, false)] {
+        let source = away(clocks_differ, moves);
+        assert!(!differs(&source), "{clocks_differ} {moves}: {source:?}");
+    }
+}
