@@ -133,6 +133,7 @@ pub(crate) fn explains(cause: &Cause) -> bool {
 mod tests {
     use super::*;
     use crate::testing::window;
+    use punctual_model::cause::{Awaited, Device, Name, Role, Wait};
     use punctual_model::{HostSpan, Segment};
 
     fn us(us: u64) -> Nanos {
@@ -244,5 +245,71 @@ mod tests {
             segment(1, 290, 350),
         ];
         assert_eq!(away_and_unknown(&window), (us(30 + 10 + 10), us(10 + 50)));
+    }
+
+    /// A virtual CPU that does not run prolongs what its guest seems to run, but no sleep of the guest.
+    #[test]
+    fn only_code_that_runs_is_prolonged() {
+        let task = crate::testing::task("other", 7, 50);
+        let thread = |activity| {
+            let rank = Rank {
+                activity,
+                ..Rank::from(&task)
+            };
+            Cause::thread(Role::Blocking, &task).with(Detail::Rank(rank))
+        };
+        let awaited = |leaf| {
+            let (wait, chain) = (Wait::Thread, Vec::new());
+            Cause::new(Source::Awaited(Awaited { wait, chain, leaf }))
+        };
+        let fault = || Cause::new(Source::PageFault);
+        let preempted = Leaf::Preempted {
+            by: Name::from(&task),
+            prio: task.prio,
+        };
+        let runs_for = [
+            Cause::new(Source::OwnWork),
+            Cause::new(Source::Softirq(3)),
+            Cause::new(Source::Nmi),
+            Cause::new(Source::IdleExit(1)),
+            thread(None),
+            thread(Some(Activity::UserSpace)),
+            fault(),
+            awaited(Leaf::Ran),
+            awaited(preempted),
+        ];
+        for cause in runs_for {
+            assert!(runs(&cause) && explains(&cause), "{cause:?}");
+        }
+        let sleeps = [
+            thread(Some(Activity::Asleep)),
+            fault().with(Detail::WaitingForPage),
+            fault().with(Detail::PageFrom(Device::Disk(8))),
+            awaited(Leaf::Slept),
+            awaited(Leaf::Stopped),
+            awaited(Leaf::Asleep),
+            Cause::new(Source::OwnSleep),
+            Cause::new(Source::TimerSlack),
+            Cause::new(Source::Stopped(None)),
+            Cause::unexplained(Unknown::NoWaker),
+            Cause::unexplained(Unknown::ThreadEnded),
+        ];
+        for cause in sleeps {
+            assert!(!runs(&cause) && !explains(&cause), "{cause:?}");
+        }
+        // Nothing of the guest ran at these times, so the host may be the reason.
+        let host_may_explain = [
+            Cause::new(Source::TimerLate),
+            Cause::new(Source::Gap),
+            Cause::new(Source::Stolen),
+            Cause::new(Source::NotRun(1)),
+            Cause::unexplained(Unknown::NoSwitchIn(1)),
+            Cause::unexplained(Unknown::NoEventOfCpu(1)),
+            Cause::unexplained(Unknown::WakeupPending),
+            Cause::unexplained(Unknown::EventsLost),
+        ];
+        for cause in host_may_explain {
+            assert!(!runs(&cause) && explains(&cause), "{cause:?}");
+        }
     }
 }

@@ -1,7 +1,7 @@
 //! What a cause names besides its source: nested handlers, and threads that others wait for.
 
 use punctual_culprit::find;
-use punctual_model::cause::{Activity, Cause, Detail, Rank, Role, Source};
+use punctual_model::cause::{Activity, Cause, Detail, Missing, Rank, Role, Source, Unknown};
 use punctual_model::{Delay, EventKind, ShareKind, Task};
 
 use crate::stream::*;
@@ -188,4 +188,29 @@ fn idle_cpu_of_the_caller_takes_its_time_to_run_it() {
     let stream = called(task("swapper/0", 0, 120));
     assert_eq!(cause_at(&stream, 150.0).source, Source::IdleExit(0));
     assert_eq!(thread_at(&stream, 50.0).2, Some(Activity::Asleep));
+}
+
+/// One of the two events of a wake-up is enough to show that there was none.
+#[test]
+fn missing_wake_up_is_unknown_only_without_its_events() {
+    const WAKING: &str = "sched:sched_waking";
+    const WAKEUP: &str = "sched:sched_wakeup";
+    let source = |missing: &[&str]| {
+        let stream = missing
+            .iter()
+            .fold(Stream::late(300.0), |stream, name| stream.missing(name));
+        let stream = stream
+            .sleeping_beside(make())
+            .switch(290.0, make(), RUNNABLE, victim());
+        cause_at(&stream, 100.0).source
+    };
+    for missing in [&[][..], &[WAKING], &[WAKEUP]] {
+        assert_eq!(
+            source(missing),
+            Source::Unexplained(Unknown::NoWaker),
+            "{missing:?}"
+        );
+    }
+    let unknown = Cause::not_recorded(Missing::WakeUp, &[WAKING]).source;
+    assert_eq!(source(&[WAKING, WAKEUP]), unknown);
 }
