@@ -2,7 +2,7 @@
 
 use punctual_culprit::find;
 use punctual_model::cause::{Activity, Cause, Detail, Missing, Rank, Role, Source, Unknown};
-use punctual_model::{Delay, EventKind, ShareKind, Task};
+use punctual_model::{Delay, EventGap, EventKind, GapReason, ShareKind, Task};
 
 use crate::stream::*;
 
@@ -213,4 +213,43 @@ fn missing_wake_up_is_unknown_only_without_its_events() {
     }
     let unknown = Cause::not_recorded(Missing::WakeUp, &[WAKING]).source;
     assert_eq!(source(&[WAKING, WAKEUP]), unknown);
+}
+
+/// Whatever ran instead: once its timer was due, the sleeping thread was late because of its timer.
+#[test]
+fn contradiction_while_the_timer_is_due_is_a_late_timer() {
+    let source = |reason: GapReason, armed: bool, us: f64| {
+        let arms = EventKind::HrtimerStart {
+            hrtimer: 1,
+            function: 0xa1,
+            expires_ns: 5_000_000 + 70_000,
+            softexpires_ns: 5_000_000,
+        };
+        let mut stream = Stream::late(300.0).change(|window| {
+            window.evidence.gaps = vec![EventGap {
+                cpu: 1,
+                from: at(10.0),
+                to: at(150.0),
+                reason,
+            }];
+        });
+        if armed {
+            stream = stream.on(1, VICTIM).event(-310.0, arms);
+        }
+        let stream =
+            stream
+                .sleeping_beside(make())
+                .timer(200.0)
+                .switch(290.0, make(), RUNNABLE, victim());
+        cause_at(&stream, us).source
+    };
+    let (contradiction, lost) = (GapReason::Contradiction, GapReason::Lost);
+    let gap = |reason| Source::Unexplained(Unknown::Gap { reason, cpu: 1 });
+    // The timer may be late by 70 µs.
+    assert_eq!(source(contradiction, true, 69.0), gap(contradiction));
+    assert_eq!(source(contradiction, true, 70.0), Source::TimerLate);
+    assert_eq!(source(contradiction, true, 149.0), Source::TimerLate);
+    // The thread may sleep for another reason, and lost events may show one.
+    assert_eq!(source(contradiction, false, 100.0), gap(contradiction));
+    assert_eq!(source(lost, true, 100.0), gap(lost));
 }
