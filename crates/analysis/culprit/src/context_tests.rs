@@ -1,4 +1,4 @@
-//! What a CPU executes, and what threads do in the kernel, after a few events.
+//! Activity of a CPU, and of threads in the kernel, after a few events.
 
 use super::*;
 use crate::testing::{event, flagged, idle, on, switch, task, wakeup, waking};
@@ -343,7 +343,7 @@ fn first_event_shows_what_ran_before_it() {
     assert_eq!(left.current, Some(hog()));
 }
 
-/// What a thread does in the kernel ends with the event for it.
+/// An activity of a thread in the kernel ends with its event.
 #[test]
 fn activity_of_a_thread_ends() {
     let own = |us, kind| event(us, MAKE, kind);

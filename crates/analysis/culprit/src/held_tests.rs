@@ -1,4 +1,4 @@
-//! Reasons why a runnable thread does not run, by policy and by what the machine can limit.
+//! Reasons why a runnable thread does not run, by its policy and the limits of the machine.
 
 use super::*;
 use crate::testing::{task, window};
@@ -44,7 +44,7 @@ fn idle_cpu_beside_a_queued_thread_shows_the_limit() {
         let mut possible = vec![RealTimeThrottling, PendingWakeup, Theft, Scheduler];
         possible.retain(|hold| may_throttle || *hold != RealTimeThrottling);
         assert_eq!(held(&window, Some(FIFO), false), Err(possible), "{limit:?}");
-        // The budget of SCHED_DEADLINE is known, whatever the machine limits.
+        // The budget of SCHED_DEADLINE is always known.
         assert_eq!(
             held(&window, Some(DEADLINE), true),
             Ok(Limit::DeadlineBudget)

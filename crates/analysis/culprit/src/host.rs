@@ -140,7 +140,7 @@ mod tests {
         Nanos::from_micros(us)
     }
 
-    /// What the host did: CPU, begin and end in µs, and whether the virtual CPU ran.
+    /// Spans of the host: CPU, begin and end in µs, and whether the virtual CPU ran.
     fn beside(spans: &[(u32, u64, u64, bool)]) -> Window {
         let span = |(cpu, from, to, ran): &(u32, u64, u64, bool)| HostSpan {
             cpu: *cpu,

@@ -65,12 +65,12 @@ pub(crate) fn wakeup(us: u64, pid: u32, task: Task) -> TraceEvent {
     event(us, pid, kind)
 }
 
-/// The same event on another CPU.
+/// Moves an event to another CPU.
 pub(crate) fn on(cpu: u32, event: TraceEvent) -> TraceEvent {
     TraceEvent { cpu, ..event }
 }
 
-/// The same event with these flags.
+/// Sets the flags of an event.
 pub(crate) fn flagged(flags: u8, event: TraceEvent) -> TraceEvent {
     TraceEvent { flags, ..event }
 }

@@ -1,4 +1,4 @@
-//! What later events tell about a victim, at any time before them.
+//! Statements of later events about a victim.
 
 use punctual_model::{KernelPriority, Vector};
 
@@ -214,7 +214,7 @@ fn enqueueing_replaces_a_missing_wake_up() {
         wakeup(400, 35, victim()),
     ];
     assert_eq!(wakers(&twice), [33, 35]);
-    // A wake-up in the same moment in which the thread was last queued belongs to both.
+    // A wake-up and an enqueueing at one time are two wake-ups.
     let again = [
         wakeup(200, 33, victim()),
         waking(200, 34, victim()),
@@ -246,7 +246,7 @@ fn wake_up_is_by_what_runs_on_top() {
     );
     let in_interrupt = flagged(TraceEvent::HARDIRQ, by_make());
     assert_eq!(source(&[runs(), in_interrupt]), (Interrupt, None));
-    // A softirq of its own call.
+    // A softirq in the system call of the waker.
     assert_eq!(
         source(&[runs(), softirq(200, MAKE), by_make()]),
         (Softirq, Some(MAKE))
@@ -271,7 +271,7 @@ fn wake_up_is_by_what_runs_on_top() {
         by_make(),
     ];
     assert_eq!(source(&after), (Softirq, None));
-    // The idle thread wakes nobody by itself.
+    // The idle thread does not wake threads by itself.
     assert_eq!(source(&[waking(200, 0, victim())]), (Interrupt, None));
     let on_idle = [softirq(200, 0), waking(205, 0, victim())];
     assert_eq!(source(&on_idle), (Softirq, None));
@@ -372,7 +372,7 @@ fn thread_gives_up_a_priority_at_some_time() {
     assert!(!found.gives_up(50, us(301)) && !found.gives_up(51, us(299)));
 }
 
-/// What a CPU executed before a gap says nothing about the time after it.
+/// After a gap, the earlier activity of the CPU proves nothing.
 #[test]
 fn gap_forgets_what_a_cpu_executes() {
     let mut window = of(&[vector(150, MAKE), waking(500, MAKE, victim())]);

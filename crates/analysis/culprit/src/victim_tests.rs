@@ -376,7 +376,7 @@ fn lower_thread_first_means_that_a_limit_holds_the_victim() {
     assert!(!after(&thread_events).passed_over);
 }
 
-/// Ordinary threads share the CPU whatever their nice values are.
+/// Ordinary threads share the CPU, regardless of their nice values.
 #[test]
 fn ordinary_thread_is_passed_over_only_by_idleness() {
     let fair = task("victim", VICTIM, 120);

@@ -249,7 +249,7 @@ mod tests {
         assert_eq!(top(&cpu, TraceEvent::HARDIRQ), Waker::Chain);
         cpu.enter_interrupt(false);
         assert_eq!(top(&cpu, TraceEvent::HARDIRQ), Waker::Other);
-        // A softirq inside an interrupt is no call of the thread.
+        // A softirq inside an interrupt does not belong to a call of the thread.
         cpu.enter_softirq(us(900), true);
         assert_eq!(top(&cpu, 0), Waker::Other);
         cpu.switch(&idle(), task("x", 9, 120), us(950));

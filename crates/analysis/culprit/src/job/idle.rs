@@ -255,7 +255,7 @@ mod tests {
     fn tiny_bursts_are_short_and_rare() {
         assert!(bursts(&[], 0).are_tiny());
         assert!(bursts(&[100; 5], 100).are_tiny() && !bursts(&[101; 5], 100).are_tiny());
-        // One of ten may take longer than a millisecond.
+        // A tenth of the waits may take longer than a millisecond.
         let with_long = |tiny: usize, long| {
             let mut lengths = vec![10; tiny];
             lengths.push(long);
@@ -322,7 +322,7 @@ mod tests {
             ..first(800, new)
         };
         assert!(is_idle(in_loop, sleep(800)) && !is_idle(in_loop, sleep(799)));
-        // Answers are no idle time.
+        // A wait for an answer is not idle time.
         assert!(!is_idle(first(800, new), place(2, 900, End::Answered)));
     }
 

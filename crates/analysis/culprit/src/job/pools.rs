@@ -191,7 +191,7 @@ mod tests {
 
     #[test]
     fn threads_that_wait_at_the_same_time_are_no_pool() {
-        // One of 21 waits overlaps with the one before.
+        // Of 21 waits, a single one overlaps with the wait before.
         let with_overlap = |turns: usize| {
             let threads: Vec<u32> = (0..=turns as u32).map(|turn| turn % 2).collect();
             let mut waits = in_turn(&threads);

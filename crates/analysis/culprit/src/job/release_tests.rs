@@ -165,7 +165,7 @@ fn cycles(count: u64, cycle: &[(Call, u64, u64)]) -> Waits {
 
 #[test]
 fn rare_wait_is_no_release() {
-    // One long wait beside many short ones.
+    // A long wait among many short ones.
     let beside = |many: u64, long: u64| {
         let mut all: Vec<_> = (0..many as usize)
             .map(|number| (B, 10, [1, 60, 200][number % 3]))
@@ -208,7 +208,7 @@ fn regular_wait_for_a_time_is_preferred_to_events_and_others() {
     assert_eq!(choice(&cycle(666), Other, Timer, Other), Some(C));
 }
 
-/// A long irregular wait is the one in which the thread is idle, not a short regular one.
+/// The thread is idle in a long irregular wait, not in a short regular one.
 #[test]
 fn regular_wait_beside_a_longer_irregular_one() {
     let choice = |regular: u64, times: u64| {
@@ -252,7 +252,7 @@ fn waits_for_files_are_part_of_a_job() {
     assert_eq!((of(90, 10).1, of(150, 2).1), (1, 1));
 }
 
-/// Returns waits at A and B, of which those at A are ended by the owner of a lock.
+/// Returns waits at A and B. The owner of a lock ends the waits at A.
 fn beside_lock(lock: u64, wait: u64) -> Waits {
     let mut waits = cycles(20, &[(A, lock, 13), (B, wait, 7)]);
     for _ in 0..20 {

@@ -1,4 +1,4 @@
-//! Who wakes a thread, by the state of the CPU on which it happens.
+//! Sources of wake-ups, by the state of the CPU.
 
 use super::*;
 use crate::testing::{event, flagged, idle, task};
@@ -91,7 +91,7 @@ fn disk_wakes_soon_after_its_request_has_completed() {
     assert_eq!(by(500), device(Device::Interrupt));
 }
 
-/// What wakes in a softirq, and whether a completed disk request can be the reason.
+/// A softirq is the source of a wake-up, unless a completed disk request explains it.
 #[test]
 fn softirq_wakes_for_its_work() {
     let server = || Some(thread());
@@ -185,7 +185,7 @@ fn stacks_show_the_interrupt_in_the_light_stage() {
         let one = known(1_000, 60, source);
         assert_eq!(by(TraceEvent::HARDIRQ, &[one]), expected);
     }
-    // Those of another time or thread do not count.
+    // Stacks of another time or thread do not count.
     let others = [
         known(999, 60, InterruptSource::Timer),
         known(1_000, 61, InterruptSource::Timer),

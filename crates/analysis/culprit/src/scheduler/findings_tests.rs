@@ -263,6 +263,6 @@ fn quota_is_refilled_in_half_of_the_periods() {
     let open = (None, vec![Hold::Quota, Hold::Scheduler], true);
     assert_eq!(limit(10, 4, false), open);
     assert_eq!(limit(1, 0, false), open);
-    // All timers are recorded, so there was no quota.
+    // All timers are recorded, and none refilled a quota.
     assert_eq!(limit(10, 4, true), (None, vec![Hold::Scheduler], false));
 }

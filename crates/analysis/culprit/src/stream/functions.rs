@@ -175,7 +175,7 @@ mod tests {
         let first = &longest[0];
         assert_eq!((&*first.function.0, first.runs), ("function00", 3));
         assert_eq!(first.longest_ns, Nanos::from_micros(500));
-        // Those of equal length are in order of their names.
+        // Functions of equal length are in order of their names.
         let names = longest[1..3].iter().map(|sum| &*sum.function.0);
         assert_eq!(names.collect::<Vec<_>>(), ["function28", "function29"]);
     }

@@ -108,7 +108,7 @@ fn lost_events_are_missing_until_a_time() {
     let gaps = slice(&history, 10, 10, 99).1;
     use GapReason::Lost;
     assert_eq!(gaps, [(1, 10, 20, Lost), (1, 20, 30, Lost)]);
-    // The same loss again.
+    // Another report of this loss.
     history.lost(1, us(25));
     assert_eq!(slice(&history, 10, 10, 99).1.len(), 2);
 }

@@ -1,4 +1,4 @@
-//! Limits of what the trace of a host says about its guest.
+//! Statements of a host's trace about the guest, and their limits.
 
 use super::*;
 use crate::testing::{RUNNABLE, VICTIM, event, idle, on, switch, task, window};
@@ -30,7 +30,7 @@ fn view(wanted: Vec<(Nanos, Nanos)>, length: Nanos, guest: &[Nanos]) -> HostView
     vcpus.event(of_thread(us(200), EventKind::KvmExit {}));
     for time in guest {
         vcpus.guest(0, *time);
-        // A CPU of which nothing is known.
+        // Nothing is known about this CPU.
         vcpus.guest(1, us(250));
     }
     vcpus.event(of_thread(us(200) + length, EventKind::KvmEntry {}));

@@ -347,7 +347,7 @@ fn flags_of_a_call_show_what_ran_after_it() {
     let receive = |flags| call(100, "f", Some("net_rx_action"), flags);
     stated.calls = vec![receive(SOFTIRQ_FLAG)];
     assert_eq!(of(&stated), Source::Softirq(3));
-    // The same function in a thread.
+    // A thread calls the function.
     stated.calls = vec![receive(0)];
     assert!(
         matches!(of(&stated), Source::Thread { .. }),

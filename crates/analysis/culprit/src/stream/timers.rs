@@ -285,7 +285,7 @@ mod tests {
             ];
             assert_eq!(due(&events), [(OWN, 500)]);
         }
-        // Another CPU, too.
+        // Also on another CPU.
         let elsewhere = [armed, on(2, tick(530)), expires(540, 7, 340 * US), woken];
         assert_eq!(due(&elsewhere), [(OWN, 500)]);
     }

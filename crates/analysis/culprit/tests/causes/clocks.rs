@@ -1,4 +1,4 @@
-//! Traces in which the clocks of CPUs differ. Waits in both directions limit the difference.
+//! Clocks of CPUs that differ. Waits in both directions limit the difference.
 
 use std::collections::{BTreeMap, BTreeSet};
 

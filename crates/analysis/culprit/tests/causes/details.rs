@@ -1,4 +1,4 @@
-//! What a cause names besides its source: nested handlers, and threads that others wait for.
+//! Details of causes: nested handlers, and threads that others wait for.
 
 use punctual_culprit::find;
 use punctual_model::cause::{Activity, Cause, Detail, Missing, Rank, Role, Source, Unknown};
@@ -84,7 +84,7 @@ fn timer_function_is_named() {
     );
 }
 
-/// The interrupt of the timer has raised the softirq in which the timer expires.
+/// The timer expires in a softirq. The interrupt of the timer has raised it.
 fn raised(runs: Task) -> Stream {
     Stream::late(300.0)
         .sleeping_beside(runs)
@@ -190,7 +190,7 @@ fn idle_cpu_of_the_caller_takes_its_time_to_run_it() {
     assert_eq!(thread_at(&stream, 50.0).2, Some(Activity::Asleep));
 }
 
-/// One of the two events of a wake-up is enough to show that there was none.
+/// Two events show a wake-up. The record of one of them suffices to rule out a wake-up.
 #[test]
 fn missing_wake_up_is_unknown_only_without_its_events() {
     const WAKING: &str = "sched:sched_waking";

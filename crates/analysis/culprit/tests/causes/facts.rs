@@ -1,4 +1,4 @@
-//! What the facts that a trace file states mean for the kept reactions.
+//! Facts that a trace file states, and the kept reactions.
 
 use punctual_culprit::{LateFound, LateReactions, Wanted};
 use punctual_model::{EventKind, NotShown, TraceEvent, Vector};
@@ -159,7 +159,7 @@ fn trace_without_flags_or_vectors_says_so() {
     );
 }
 
-/// Without the switches, an event of another thread is no contradiction.
+/// Without the switches, an event of another thread contradicts nothing.
 #[test]
 fn contradictions_need_recorded_switches() {
     let of = |missing: &[&'static str]| {

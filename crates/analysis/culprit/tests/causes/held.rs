@@ -217,7 +217,7 @@ fn turns_of_equal_threads_have_a_limit() {
     assert_eq!(equal(30_000.001, false), ShareKind::Unexplained);
     assert_eq!(in_turn(1, 17_000.0), ShareKind::Competing);
     assert_eq!(in_turn(1, 17_000.001), ShareKind::Unexplained);
-    // Shorter runs are no turns: the thread may have slept in between.
+    // Shorter runs are not turns: the thread may have slept in between.
     assert_eq!(in_turn(3, 1_000.0), ShareKind::Unexplained);
     assert_eq!(in_turn(3, 999.999), ShareKind::Competing);
 }

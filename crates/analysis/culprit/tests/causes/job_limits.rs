@@ -1,4 +1,4 @@
-//! What a job waits for while it is runnable or asleep, at the limits between two causes.
+//! Causes of a job's waits, at the limits between two causes.
 
 use punctual_culprit::{find, keep_concerned, thread_activity};
 use punctual_model::cause::{Leaf, Source};

@@ -1,4 +1,4 @@
-//! Which late reactions of a trace are kept, and with what.
+//! Late reactions of a trace that are kept, and their events.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -56,7 +56,7 @@ fn trace(turns: &[(Task, u64)]) -> Vec<TraceEvent> {
         .collect()
 }
 
-/// What the trace file states.
+/// Facts that the trace file states.
 #[derive(Default)]
 pub(crate) struct Stated {
     pub(crate) missing: Vec<&'static str>,

@@ -1,5 +1,5 @@
-//! The times from which on a cause is another one. Each case is checked at its limit, and a
-//! nanosecond above it.
+//! Times at which one cause becomes another. Each case is checked at its limit, and a nanosecond
+//! above it.
 
 use punctual_culprit::find;
 use punctual_model::cause::{Activity, Cause, Detail, Source};
@@ -133,7 +133,7 @@ fn idle_cpu_takes_no_longer_than_its_deepest_state() {
     check("no interrupts", 2.0, (IdleExit, Unexplained), |long| {
         kind_at(unrecorded(long), 0.0)
     });
-    // The timer came late, whatever ran.
+    // The timer came late, regardless of the thread that ran.
     check("armed timer", 2.0, (IdleExit, TimerLate), |long| {
         let armed = EventKind::HrtimerStart {
             hrtimer: 1,

@@ -1,4 +1,4 @@
-//! What timerlat's interrupt and its stack show about a late thread.
+//! Statements of timerlat's interrupt and its stack about a late thread.
 
 use punctual_model::cause::{Activity, Detail, Stay};
 use punctual_model::{EventKind, ShareKind, TraceEvent};

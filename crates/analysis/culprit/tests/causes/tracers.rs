@@ -52,7 +52,7 @@ fn thread_noise(at: f64, name: &str, pid: u32, length: f64) -> TraceEvent {
     of(pid, noise(at, NoiseSource::Thread { pid, comm }, length))
 }
 
-/// The same event, while another thread is current.
+/// Sets the thread that is current at an event.
 fn of(pid: u32, event: TraceEvent) -> TraceEvent {
     TraceEvent { pid, ..event }
 }
@@ -176,7 +176,7 @@ fn longest_noises_are_kept() {
     assert_eq!(lengths(1), [30]);
 }
 
-/// Noises are delays of their own only if the trace states nothing better.
+/// Noises count as delays only if the trace states nothing better.
 #[test]
 fn noises_are_no_delays_beside_samples_and_switches() {
     let events = [irq_noise(1_020.0, "eth0", 20.0)];
@@ -222,7 +222,7 @@ fn wake_up_before_a_noise_is_named() {
     let named = Some("after a wake-up in swake_up_one < rcu_core".to_owned());
     assert_eq!(detail(950.0, &wakes), named);
     assert_eq!(detail(1_060.0, &wakes), named);
-    // It is too old, or later, or no wake-up, or nobody called it.
+    // It is too old, or later, or no wake-up, or without a caller.
     assert_eq!(detail(949.999, &wakes), None);
     assert_eq!(detail(1_060.001, &wakes), None);
     assert_eq!(detail(1_000.0, &[0xa3, 0xa4]), None);
@@ -281,7 +281,7 @@ fn threads_that_follow_each_other_leave_nothing_to_the_tracer() {
     assert_eq!(second(2.001), 50.0);
 }
 
-/// The tracer's own time is no noise, nor is that of other CPUs.
+/// Time of the tracer is not noise, and neither is time of other CPUs.
 #[test]
 fn noise_elsewhere_delays_nothing() {
     let mut elsewhere = thread_noise(10_200.0, "cc1", 61, 50.0);
@@ -372,7 +372,7 @@ fn samples_of_other_activations_do_not_belong_together() {
     assert_eq!(interrupt_of(11), None);
 }
 
-/// A trace in which only timer interrupts have samples: they stopped the tracer.
+/// Only timer interrupts have samples in this trace: they stopped the tracer.
 fn stopped(thread: Task, stack: Option<f64>, texts: &[&str]) -> LateFound {
     let mut finder = LateReactions::new(Wanted::longest());
     finder.event(of(61, irq_noise(9_990.0, "local_timer", 9.0)));

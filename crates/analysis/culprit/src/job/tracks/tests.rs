@@ -1,4 +1,4 @@
-//! What the tracks of a small window show.
+//! Tracks of a small window.
 
 use punctual_model::Task;
 
@@ -358,7 +358,7 @@ fn preempted_thread_runs_again_before_the_end() {
         all.map(|(from, to, cpu)| (from.0 / 1_000, to.0 / 1_000, cpu))
             .collect::<Vec<_>>()
     };
-    // The wait after the sleep is no preemption.
+    // The wait after the sleep does not follow a preemption.
     assert_eq!(preempted(1_000), [(200, 300, 1)]);
     assert_eq!(preempted(301), [(200, 300, 1)]);
     assert_eq!(preempted(300), []);

@@ -382,7 +382,7 @@ fn limits_of_a_process_are_compared_with_its_needs() {
     assert!(stack(64 << 10).is_empty());
     let priority = |priority| with(|facts| facts.threads[0].priority = priority);
     assert!(priority(98).is_empty() && priority(99) == ["priority-99"]);
-    // SCHED_DEADLINE has a limit of its own.
+    // SCHED_DEADLINE limits the run time.
     let unlimited = |policy| {
         with(|facts| {
             facts.threads[0].policy = policy;
