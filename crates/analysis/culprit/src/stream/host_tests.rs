@@ -213,3 +213,33 @@ fn move_between_clocks_has_no_known_cause() {
         assert!(!differs(&source), "{clocks_differ} {moves}: {source:?}");
     }
 }
+
+/// The virtual CPU may have left guest mode while events are missing.
+#[test]
+fn guest_mode_across_lost_events_is_unknown() {
+    let spans = |lost: Option<u32>| {
+        let threads = BTreeMap::from([(0, THREAD)]);
+        let mut vcpus = VirtualCpus::new(&threads, vec![ALWAYS], false);
+        vcpus.learn(&event_names().map(str::to_owned).collect());
+        let thread = task("CPU 0/KVM", THREAD, 120);
+        vcpus.event(on(0, switch(100, idle(), RUNNABLE, thread)));
+        vcpus.event(of_thread(us(110), EventKind::KvmEntry {}));
+        if let Some(cpu) = lost {
+            vcpus.lost(cpu, us(250));
+        }
+        vcpus.event(of_thread(us(300), EventKind::KvmExit {}));
+        vcpus.event(of_thread(us(400), EventKind::KvmEntry {}));
+        let view = vcpus.finish();
+        let spans = view.spans[&0].iter();
+        let told = spans.map(|span| {
+            let micros = |time: Nanos| time.0 / 1_000;
+            (micros(span.from), micros(span.to), span.away.is_some())
+        });
+        told.collect::<Vec<_>>()
+    };
+    let (before, ran, after) = ((100, 110, true), (110, 300, false), (300, 400, true));
+    assert_eq!(spans(None), [before, ran, after]);
+    assert_eq!(spans(Some(0)), [before, after]);
+    // The thread runs on another CPU now, but it may have come from there.
+    assert_eq!(spans(Some(1)), [ran, after]);
+}
