@@ -243,3 +243,32 @@ fn guest_mode_across_lost_events_is_unknown() {
     // The thread runs on another CPU now, but it may have come from there.
     assert_eq!(spans(Some(1)), [ran, after]);
 }
+
+/// Without the end of an interrupt, its beginning explains nothing.
+#[test]
+fn interrupt_is_named_only_if_its_end_is_recorded() {
+    let interrupts = |has_end: bool| {
+        let threads = BTreeMap::from([(0, THREAD)]);
+        let mut vcpus = VirtualCpus::new(&threads, vec![ALWAYS], false);
+        let recorded = event_names().filter(|name| has_end || *name != "irq:irq_handler_exit");
+        vcpus.learn(&recorded.map(str::to_owned).collect());
+        let (irq, name) = (24, "eth0".into());
+        let thread = task("CPU 0/KVM", THREAD, 120);
+        vcpus.event(on(0, switch(100, idle(), RUNNABLE, thread)));
+        vcpus.event(of_thread(us(110), EventKind::KvmEntry {}));
+        vcpus.event(of_thread(us(200), EventKind::KvmExit {}));
+        vcpus.event(of_thread(us(210), EventKind::IrqEntry { irq, name }));
+        if has_end {
+            vcpus.event(of_thread(us(220), EventKind::IrqExit { irq, ret: 1 }));
+        }
+        vcpus.event(of_thread(us(300), EventKind::KvmEntry {}));
+        let view = vcpus.finish();
+        let of_irq = view.spans[&0].iter().filter(|span| {
+            let source = span.away.as_ref().map(|cause| &cause.source);
+            matches!(source, Some(Source::Host(source)) if matches!(**source, Source::Irq { .. }))
+        });
+        of_irq.map(|span| (span.from, span.to)).collect::<Vec<_>>()
+    };
+    assert_eq!(interrupts(true), [(us(210), us(220))]);
+    assert_eq!(interrupts(false), []);
+}
