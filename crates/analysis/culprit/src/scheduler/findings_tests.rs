@@ -28,7 +28,7 @@ fn facts(servers: Option<u64>, refills: bool) -> SchedulerFacts<'static> {
     }
 }
 
-/// A period of thread 5, of this priority, in which `by` ran: begin and length.
+/// A period of thread 5 with this priority, while `by` ran: begin and length.
 #[derive(Clone, Copy)]
 struct Broken {
     rule: SchedulerRule,

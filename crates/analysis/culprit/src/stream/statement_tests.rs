@@ -207,7 +207,7 @@ fn calls_divide_the_latency() {
     let mut elsewhere = call(500, "other", None, OFF);
     elsewhere.cpu = 2;
     stated.calls = vec![
-        // The first call stands for the time from the beginning on.
+        // The first call explains the time from the beginning on.
         call(200, "lock", Some("write"), OFF),
         elsewhere,
         call(600, "", None, HARDIRQ),
