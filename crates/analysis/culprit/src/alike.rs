@@ -394,4 +394,54 @@ mod tests {
         };
         assert_eq!(alike(&by_interrupt)[0].place, place);
     }
+
+    #[test]
+    fn full_stage_makes_times_on_the_cpu_longer_within_limits() {
+        let ns = |one: u64, other: u64| is_similar(Nanos(one), Nanos(other));
+        // At most five quarters of the time in the full stage, and at least two fifths of it.
+        assert!(ns(1_250, 1_000) && !ns(1_255, 1_000));
+        assert!(ns(400, 1_000) && !ns(398, 1_000));
+        assert!(ns(1_000, 2_500) && !ns(1_000, 2_505));
+        assert!(ns(0, 0));
+    }
+
+    #[test]
+    fn other_thread_or_a_shorter_part_is_not_alike() {
+        let unknown = || waits_for(20, Leaf::Unknown);
+        let ran = || waits_for(20, Leaf::Ran);
+        let light = outlier(1, true, &[(unknown(), 0x5000, 900)]);
+        let full = |shares: &[(Source, u64, u64)]| outlier(2, false, shares);
+        let count = |light: &Outlier, other: Outlier| alike(&[light.clone(), other]).len();
+        let mut elsewhere = full(&[(ran(), 0x5000, 500)]);
+        assert_eq!(count(&light, elsewhere.clone()), 1);
+        elsewhere.thread = 1;
+        assert_eq!(count(&light, elsewhere), 0);
+        // Shares at one place add up, and must take as long as any other.
+        let with_other = |us| {
+            full(&[
+                (ran(), 0x5000, 300),
+                (Source::UserSpace, 0, us),
+                (waits_for(20, Leaf::Slept), 0x5000, 200),
+            ])
+        };
+        assert_eq!(
+            (
+                count(&light, with_other(500)),
+                count(&light, with_other(501))
+            ),
+            (1, 0)
+        );
+        // The number of the other outliers with the same cause is that of the most frequent one.
+        let same = [
+            light,
+            outlier(2, false, &[(waits_for(20, Leaf::Slept), 0x5000, 500)]),
+            outlier(3, false, &[(ran(), 0x5000, 500)]),
+            outlier(4, false, &[(ran(), 0x5000, 500)]),
+        ];
+        let found = alike(&same);
+        assert_eq!(
+            (found[0].outlier, found[0].with_cause, found[0].explained),
+            (3, 2, 3)
+        );
+    }
 }

@@ -148,3 +148,115 @@ impl<'a> Sum<'a> {
         Share::new(cause, self.ns, self.count)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use punctual_model::Text;
+
+    /// Segments one after the other: source, detail and length in ns.
+    fn segments(all: &[(Source, Option<&str>, u64)]) -> Vec<CauseSpan> {
+        let mut at = Nanos::ZERO;
+        let segment = |(source, detail, length): &(Source, Option<&str>, u64)| {
+            let from = at;
+            at += Nanos(*length);
+            let detail = detail.map(|name| Detail::Function(Text::from(name)));
+            CauseSpan {
+                from,
+                to: at,
+                cpu: 1,
+                cause: Cause::new(source.clone()).with(detail),
+                rival: None,
+            }
+        };
+        all.iter().map(segment).collect()
+    }
+
+    /// The shares: source, time in ns, and number of occurrences.
+    fn shares(all: &[(Source, Option<&str>, u64)]) -> Vec<(Source, u64, u32)> {
+        let spans = segments(all);
+        let shares = sums(&spans).into_iter().map(|sum| sum.share());
+        shares
+            .map(|share| (share.cause.source, share.ns.0, share.count))
+            .collect()
+    }
+
+    const THREAD: Source = Source::OwnWork;
+    const OTHER: Source = Source::Scheduling;
+    const SOFTIRQ: Source = Source::Softirq(3);
+
+    #[test]
+    fn occurrences_of_a_source_are_counted() {
+        let found = shares(&[(THREAD, None, 10), (OTHER, None, 5), (THREAD, None, 20)]);
+        assert_eq!(found, [(THREAD, 30, 2), (OTHER, 5, 1)]);
+        // Another detail does not begin another occurrence.
+        let found = shares(&[
+            (THREAD, None, 10),
+            (THREAD, Some("a"), 5),
+            (THREAD, Some("b"), 1),
+        ]);
+        assert_eq!(found, [(THREAD, 16, 1)]);
+    }
+
+    /// The thread below a handler continues after it.
+    #[test]
+    fn handlers_do_not_divide_the_time_below_them() {
+        for handler in [
+            SOFTIRQ,
+            Source::Nmi,
+            Source::Vector(punctual_model::Vector::LocalTimer),
+        ] {
+            let found = shares(&[
+                (THREAD, None, 10),
+                (handler.clone(), None, 1),
+                (THREAD, None, 10),
+                (handler.clone(), None, 2),
+                (handler.clone(), Some("a"), 2),
+                (THREAD, None, 10),
+            ]);
+            assert_eq!(found, [(THREAD, 30, 1), (handler, 5, 2)]);
+        }
+        let found = shares(&[
+            (THREAD, None, 10),
+            (SOFTIRQ, None, 1),
+            (OTHER, None, 10),
+            (SOFTIRQ, None, 1),
+            (THREAD, None, 10),
+        ]);
+        assert_eq!(found, [(THREAD, 20, 2), (SOFTIRQ, 2, 2), (OTHER, 10, 1)]);
+    }
+
+    #[test]
+    fn share_has_the_detail_of_most_of_its_time() {
+        let detail = |all: &[(Source, Option<&str>, u64)]| {
+            let spans = segments(all);
+            match sums(&spans)[0].share().cause.detail {
+                Some(Detail::Function(name)) => name.to_string(),
+                other => panic!("{other:?}"),
+            }
+        };
+        let of = |parts: &[(&'static str, u64)]| {
+            let parts = parts.iter().map(|(name, ns)| (THREAD, Some(*name), *ns));
+            detail(&parts.collect::<Vec<_>>())
+        };
+        assert_eq!(of(&[("a", 5), ("b", 6)]), "b");
+        assert_eq!(of(&[("a", 5), ("b", 6), ("a", 2)]), "a");
+        // Of equal ones, the first.
+        assert_eq!(of(&[("a", 5), ("b", 5)]), "a");
+        let unknown = [(THREAD, None, 90), (THREAD, Some("a"), 1)];
+        assert_eq!(detail(&unknown), "a");
+    }
+
+    #[test]
+    fn anomaly_of_a_part_is_that_of_the_share() {
+        let usual = Usual {
+            p999_ns: Nanos(3),
+            count: 5_000,
+        };
+        let mut spans = segments(&[(SOFTIRQ, None, 1), (SOFTIRQ, None, 90), (SOFTIRQ, None, 2)]);
+        spans[1].cause.anomaly = Some(usual);
+        let share = sums(&spans)[0].share();
+        assert_eq!((share.cause.anomaly, share.count), (Some(usual), 1));
+        assert_eq!(share.cause.unseen, None);
+    }
+}

@@ -490,3 +490,7 @@ impl Context {
         context
     }
 }
+
+#[cfg(test)]
+#[path = "context_tests.rs"]
+mod tests;

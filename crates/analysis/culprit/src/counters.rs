@@ -366,4 +366,71 @@ mod tests {
         }
         assert!(counters.threads[&TID].readings.len() <= READINGS);
     }
+
+    #[test]
+    fn few_jobs_are_no_usual_job() {
+        for (jobs, is_compared) in [(7, false), (8, true)] {
+            let mut fake = Fake::default();
+            fake.usual(jobs);
+            let found = fake.job([1_000_000, 2_000_000, 100], MS / 2);
+            let compared = matches!(found, HardwareCounters::Compared(_));
+            assert_eq!(compared, is_compared, "{jobs}: {found}");
+        }
+    }
+
+    #[test]
+    fn reading_belongs_to_the_end_of_the_job_just_after_it() {
+        for (after, is_read) in [(100_000, true), (100_001, false)] {
+            let mut fake = Fake::default();
+            fake.usual(20);
+            fake.now += Nanos(MS);
+            let release = fake.now;
+            fake.run([1_000_000, 2_000_000, 100], MS / 2);
+            fake.read();
+            let end = fake.now + Nanos(after);
+            let found = fake.counters.job(TID, (release, end), true);
+            let compared = matches!(found, HardwareCounters::Compared(_));
+            assert_eq!(compared, is_read, "{after}: {found}");
+        }
+    }
+
+    /// A long job is compared with the usual ones, but is none.
+    #[test]
+    fn unusual_jobs_do_not_change_the_usual_one() {
+        let mut fake = Fake::default();
+        fake.usual(9);
+        for _ in 0..20 {
+            fake.now += Nanos(MS);
+            let release = fake.now;
+            fake.run([7_000_000, 2_000_000, 100], 7 * MS);
+            fake.read();
+            let found = fake.counters.job(TID, (release, fake.now), false);
+            let HardwareCounters::Compared(found) = found else {
+                panic!("it is not compared");
+            };
+            assert_eq!((found.jobs, found.median.cycles), (9, Some(1_000_000)));
+            assert_eq!(found.slow.cycles, Some(7_000_000));
+        }
+    }
+
+    #[test]
+    fn usual_job_is_that_of_the_latest_jobs() {
+        let mut fake = Fake::default();
+        fake.read();
+        let mut median = |cycles: u64, jobs: usize| {
+            for _ in 1..jobs {
+                fake.job([cycles, 1, 1], MS);
+            }
+            match fake.job([cycles, 1, 1], MS) {
+                HardwareCounters::Compared(found) => (found.jobs, found.median.cycles),
+                HardwareCounters::Unknown(why) => panic!("{why}"),
+            }
+        };
+        assert_eq!(median(10, 400), (399, Some(10)));
+        assert_eq!(median(20, 112), (511, Some(10)));
+        // The earliest jobs are forgotten. This is the 257th job of 512 with more cycles.
+        assert_eq!(median(20, 145), (512, Some(20)));
+        let readings = &fake.counters.threads[&TID].readings;
+        assert_eq!(readings.len(), READINGS);
+    }
 }

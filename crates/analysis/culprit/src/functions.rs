@@ -232,3 +232,7 @@ const fn after(event: &TraceEvent) -> u32 {
         _ => event.pid,
     }
 }
+
+#[cfg(test)]
+#[path = "functions_tests.rs"]
+mod tests;

@@ -91,3 +91,7 @@ fn by_real_time_limit(window: &Window, ordinary: bool) -> Source {
         _ => Source::Unexplained(Unknown::PassedOver),
     }
 }
+
+#[cfg(test)]
+#[path = "held_tests.rs"]
+mod tests;

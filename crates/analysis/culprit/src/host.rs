@@ -128,3 +128,188 @@ pub(crate) fn explains(cause: &Cause) -> bool {
         _ => runs(cause),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::window;
+    use punctual_model::cause::{Awaited, Device, Name, Role, Wait};
+    use punctual_model::{HostSpan, Segment};
+
+    fn us(us: u64) -> Nanos {
+        Nanos::from_micros(us)
+    }
+
+    /// Spans of the host: CPU, begin and end in µs, and whether the virtual CPU ran.
+    fn beside(spans: &[(u32, u64, u64, bool)]) -> Window {
+        let span = |(cpu, from, to, ran): &(u32, u64, u64, bool)| HostSpan {
+            cpu: *cpu,
+            from: us(*from),
+            to: us(*to),
+            away: (!ran).then(|| Cause::new(Source::Stolen)),
+        };
+        let mut window = window(0, 1_000, Vec::new());
+        window.host = spans.iter().map(span).collect();
+        window
+    }
+
+    /// The pieces, each with the first letter of its state.
+    fn split(window: &Window, cpu: u32, from: u64, to: u64) -> Vec<(u64, u64, char)> {
+        let pieces = pieces(window, cpu, (us(from), us(to))).into_iter();
+        let pieces = pieces.map(|(from, to, state)| {
+            let state = match state {
+                OnHost::Ran => 'r',
+                OnHost::Away(cause) => {
+                    assert_eq!(cause.source, Source::Stolen);
+                    'a'
+                }
+                OnHost::Unknown => 'u',
+            };
+            (from.0 / 1_000, to.0 / 1_000, state)
+        });
+        pieces.collect()
+    }
+
+    #[test]
+    fn time_is_split_by_what_the_host_did() {
+        let window = beside(&[
+            (0, 100, 900, false),
+            (1, 100, 200, true),
+            (1, 200, 300, false),
+            (1, 350, 400, true),
+            (2, 100, 900, false),
+        ]);
+        let whole = [
+            (50, 100, 'u'),
+            (100, 200, 'r'),
+            (200, 300, 'a'),
+            (300, 350, 'u'),
+            (350, 400, 'r'),
+            (400, 500, 'u'),
+        ];
+        assert_eq!(split(&window, 1, 50, 500), whole);
+        assert_eq!(
+            split(&window, 1, 150, 250),
+            [(150, 200, 'r'), (200, 250, 'a')]
+        );
+        assert_eq!(split(&window, 1, 200, 300), [(200, 300, 'a')]);
+        assert_eq!(split(&window, 1, 300, 350), [(300, 350, 'u')]);
+        assert_eq!(split(&window, 3, 100, 200), [(100, 200, 'u')]);
+        assert_eq!(split(&window, 1, 200, 200), []);
+    }
+
+    /// Damaged data may have spans that overlap.
+    #[test]
+    fn overlapping_spans_count_once() {
+        let window = beside(&[
+            (1, 100, 300, true),
+            (1, 200, 350, false),
+            (1, 210, 220, true),
+        ]);
+        assert_eq!(
+            split(&window, 1, 100, 400),
+            [(100, 300, 'r'), (300, 350, 'a'), (350, 400, 'u')]
+        );
+    }
+
+    #[test]
+    fn cpu_ran_only_if_all_of_the_time_is_known() {
+        let window = beside(&[
+            (1, 100, 200, true),
+            (1, 200, 250, true),
+            (1, 300, 400, false),
+        ]);
+        let ran = |from, to| ran(&window, 1, (us(from), us(to)));
+        assert!(ran(100, 250) && ran(120, 130));
+        assert!(!ran(99, 250) && !ran(100, 251) && !ran(300, 400) && !ran(120, 120));
+    }
+
+    #[test]
+    fn time_away_is_summed_over_the_segments() {
+        let mut window = beside(&[
+            (1, 100, 200, true),
+            (1, 200, 300, false),
+            (2, 100, 160, false),
+        ]);
+        let segment = |cpu, from, to| Segment {
+            from: us(from),
+            to: us(to),
+            cpu,
+            cause: Cause::new(Source::OwnWork),
+            words: None,
+        };
+        assert_eq!(away_and_unknown(&window), (Nanos::ZERO, Nanos::ZERO));
+        window.segments = vec![
+            segment(1, 150, 230),
+            segment(2, 150, 170),
+            segment(1, 290, 350),
+        ];
+        assert_eq!(away_and_unknown(&window), (us(30 + 10 + 10), us(10 + 50)));
+    }
+
+    /// A virtual CPU that does not run prolongs what its guest seems to run, but no sleep of the guest.
+    #[test]
+    fn only_code_that_runs_is_prolonged() {
+        let task = crate::testing::task("other", 7, 50);
+        let thread = |activity| {
+            let rank = Rank {
+                activity,
+                ..Rank::from(&task)
+            };
+            Cause::thread(Role::Blocking, &task).with(Detail::Rank(rank))
+        };
+        let awaited = |leaf| {
+            let (wait, chain) = (Wait::Thread, Vec::new());
+            Cause::new(Source::Awaited(Awaited { wait, chain, leaf }))
+        };
+        let fault = || Cause::new(Source::PageFault);
+        let preempted = Leaf::Preempted {
+            by: Name::from(&task),
+            prio: task.prio,
+        };
+        let runs_for = [
+            Cause::new(Source::OwnWork),
+            Cause::new(Source::Softirq(3)),
+            Cause::new(Source::Nmi),
+            Cause::new(Source::IdleExit(1)),
+            thread(None),
+            thread(Some(Activity::UserSpace)),
+            fault(),
+            awaited(Leaf::Ran),
+            awaited(preempted),
+        ];
+        for cause in runs_for {
+            assert!(runs(&cause) && explains(&cause), "{cause:?}");
+        }
+        let sleeps = [
+            thread(Some(Activity::Asleep)),
+            fault().with(Detail::WaitingForPage),
+            fault().with(Detail::PageFrom(Device::Disk(8))),
+            awaited(Leaf::Slept),
+            awaited(Leaf::Stopped),
+            awaited(Leaf::Asleep),
+            Cause::new(Source::OwnSleep),
+            Cause::new(Source::TimerSlack),
+            Cause::new(Source::Stopped(None)),
+            Cause::unexplained(Unknown::NoWaker),
+            Cause::unexplained(Unknown::ThreadEnded),
+        ];
+        for cause in sleeps {
+            assert!(!runs(&cause) && !explains(&cause), "{cause:?}");
+        }
+        // Nothing of the guest ran at these times, so the host may be the reason.
+        let host_may_explain = [
+            Cause::new(Source::TimerLate),
+            Cause::new(Source::Gap),
+            Cause::new(Source::Stolen),
+            Cause::new(Source::NotRun(1)),
+            Cause::unexplained(Unknown::NoSwitchIn(1)),
+            Cause::unexplained(Unknown::NoEventOfCpu(1)),
+            Cause::unexplained(Unknown::WakeupPending),
+            Cause::unexplained(Unknown::EventsLost),
+        ];
+        for cause in host_may_explain {
+            assert!(!runs(&cause) && explains(&cause), "{cause:?}");
+        }
+    }
+}

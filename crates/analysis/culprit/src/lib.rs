@@ -64,6 +64,8 @@ mod scene;
 mod scheduler;
 mod stream;
 mod tally;
+#[cfg(test)]
+mod testing;
 mod theft;
 mod thread_times;
 mod throttle;

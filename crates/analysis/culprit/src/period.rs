@@ -255,6 +255,41 @@ mod tests {
         assert!(period_of((0..4).map(|n| n * SECOND)).is_some());
     }
 
+    /// The kernel rounds its own timers to ticks.
+    #[test]
+    fn event_may_be_off_by_a_fiftieth_of_the_period() {
+        let off = |ns: u64| {
+            let times = (0..12).map(|n| 7 + n * 50_000 + if n == 6 { ns } else { 0 });
+            let found = period_of(times).unwrap();
+            assert_eq!(found.period_ns, Nanos(50_000));
+            (found.count, found.missing, found.tolerance_ns)
+        };
+        assert_eq!(off(1_000), (12, 0, Nanos(1_000)));
+        assert_eq!(off(1_001), (11, 1, Nanos(0)));
+        let early = (0..12).map(|n| 5_000 + n * 50_000 - if n == 6 { 1_000 } else { 0 });
+        assert_eq!(period_of(early).unwrap().count, 12);
+    }
+
+    #[test]
+    fn half_of_the_multiples_must_have_an_event() {
+        // Events at these multiples of a millisecond.
+        let of = |multiples: &[u64]| {
+            let found = period_of(multiples.iter().map(|n| n * 1_000_000));
+            found.map(|found| (found.period_ns.0 / 1_000_000, found.count, found.missing))
+        };
+        assert_eq!(of(&[0, 1, 2, 3, 4, 5, 6, 7]), Some((1, 8, 0)));
+        assert_eq!(of(&[0, 1, 3, 4, 6, 7, 9, 10]), Some((1, 8, 3)));
+        // Every second one is missing, so the period is longer.
+        assert_eq!(of(&[0, 2, 4, 6, 8, 10]), Some((2, 6, 0)));
+        assert_eq!(of(&[0, 5, 7, 16, 17, 29]), None);
+    }
+
+    #[test]
+    fn times_need_not_be_in_order() {
+        let times = [4, 1, 3, 0, 2, 5].map(|n| n * SECOND);
+        assert_eq!(period_of(times).unwrap().period_ns, Nanos(SECOND));
+    }
+
     proptest! {
         #[test]
         fn any_times_are_fine(times in proptest::collection::vec(prop_oneof![any::<u64>(), 0u64..100], 0..50)) {

@@ -279,4 +279,61 @@ mod tests {
         let times: Vec<u64> = twice.iter().map(|one| one.times).collect();
         assert_eq!(times, [1, 2]);
     }
+
+    #[test]
+    fn policies_of_all_real_time_threads_are_followed() {
+        let mut watch = PolicyWatch::default();
+        watch.begin(1, Policy::Deadline, 0);
+        watch.begin(2, Policy::RoundRobin, 99);
+        watch.begin(3, Policy::Fifo, 1);
+        watch.begin(4, Policy::Batch, 0);
+        for tid in 1..=4 {
+            watch.event(&switch(100, task(9, 120), task(tid, 120)));
+        }
+        let changes = watch.changes();
+        let found: Vec<(u32, i16)> = (changes.iter())
+            .map(|change| (change.thread.pid, change.from.0))
+            .collect();
+        assert_eq!(found, [(1, -1), (2, 0), (3, 98)]);
+        assert_eq!(watch.changes(), []);
+        // Another thread got the ID.
+        watch.begin(5, Policy::Fifo, 60);
+        watch.forget(5);
+        watch.event(&switch(100, task(9, 120), task(5, 120)));
+        assert_eq!(watch.changes(), []);
+    }
+
+    #[test]
+    fn first_changes_and_calls_are_kept() {
+        let mut changes = PolicyChanges::default();
+        for tid in 0..25 {
+            let at = Nanos(u64::from(tid));
+            changes.add(task(tid, 120), (KernelPriority(9), None), at);
+        }
+        let found = changes.into_list();
+        assert_eq!((found.len(), found[19].thread.pid), (20, 19));
+        let mut refused = RefusedCalls::default();
+        for tid in 0..205 {
+            refused.event(&event(1, tid, EventKind::SysExit { id: 1, ret: -1 }));
+        }
+        refused.event(&event(1, 3, EventKind::SysExit { id: 1, ret: -1 }));
+        assert_eq!(refused.0.len(), 200);
+        assert_eq!(refused.0[&(3, 1, 1)], 2);
+        let named = refused.named(|_| Some("mlock".to_owned()), |tid| Some(format!("t-{tid}")));
+        assert_eq!(named.len(), 20);
+        assert_eq!(refused.named(|_| None, |_| Some(String::new())), []);
+        assert_eq!(refused.named(|_| Some("mlock".to_owned()), |_| None), []);
+    }
+
+    /// Only values from -133 to -1 are error numbers of these calls.
+    #[test]
+    fn other_return_values_are_no_refusals() {
+        let count = |ret: i64| {
+            let mut refused = RefusedCalls::default();
+            refused.event(&event(1, 5, EventKind::SysExit { id: 1, ret }));
+            refused.0.len()
+        };
+        assert_eq!((count(-133), count(-1)), (1, 1));
+        assert_eq!((count(-134), count(0), count(7)), (0, 0, 0));
+    }
 }

@@ -275,3 +275,7 @@ fn anomaly(window: &Window, span: &CauseSpan) -> Option<Usual> {
     let longest = Nanos(length.p999_ns.0.saturating_mul(FAR_LONGER)).max(QUIET);
     (length.count >= ENOUGH_RUNS && span.length() > longest).then_some(length)
 }
+
+#[cfg(test)]
+#[path = "theft_tests.rs"]
+mod tests;

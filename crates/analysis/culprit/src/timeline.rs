@@ -295,3 +295,7 @@ fn woken_by(context: &Context, event: &TraceEvent, threads: &Threads) -> WakeSou
         None => WakeSource::Thread(threads.task(event.pid)),
     }
 }
+
+#[cfg(test)]
+#[path = "timeline_tests.rs"]
+mod tests;

@@ -334,3 +334,7 @@ fn at_first(tid: u32, events: &[TraceEvent]) -> Option<(State, u32)> {
         _ => None,
     })
 }
+
+#[cfg(test)]
+#[path = "victim_tests.rs"]
+mod tests;

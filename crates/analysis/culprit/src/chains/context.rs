@@ -150,3 +150,129 @@ impl Cpu {
         found.into_iter().max_by_key(|(_, time)| *time)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{idle, task};
+
+    fn us(us: u64) -> Nanos {
+        Nanos::from_micros(us)
+    }
+
+    /// A CPU on which these threads ran, each until this time in µs. The first one ran since 0.
+    fn cpu(turns: &[(Task, u64)]) -> Cpu {
+        let mut cpu = Cpu::default();
+        let mut before = idle();
+        cpu.switch(&before, turns[0].0, us(0));
+        before = turns[0].0;
+        for (place, (_, until)) in turns.iter().enumerate() {
+            let next = turns.get(place + 1).map_or(idle(), |(task, _)| *task);
+            cpu.switch(&before, next, us(*until));
+            before = next;
+        }
+        cpu
+    }
+
+    #[test]
+    fn thread_that_ran_longest_in_a_time_is_named() {
+        let (a, b) = (task("a", 7, 120), task("b", 8, 120));
+        let found = cpu(&[(a, 100), (b, 250), (a, 300), (idle(), 900)]);
+        let longest = |from, to| {
+            let found = found.longest(us(from), us(to));
+            found.map(|(task, time)| (task.pid, time.0 / 1_000))
+        };
+        assert_eq!(longest(50, 300), Some((8, 150)));
+        assert_eq!(longest(0, 190), Some((7, 100)));
+        assert_eq!(longest(240, 900), Some((7, 50)));
+        // The idle thread is none.
+        assert_eq!(longest(300, 900), None);
+        assert_eq!(cpu(&[(a, 100)]).longest(us(100), us(200)), None);
+    }
+
+    #[test]
+    fn turns_of_a_thread_add_up() {
+        let (a, b) = (task("a", 7, 120), task("b", 8, 120));
+        let found = cpu(&[(a, 60), (b, 160), (a, 220)]);
+        let longest = found
+            .longest(us(0), us(220))
+            .map(|(task, time)| (task.pid, time));
+        assert_eq!(longest, Some((7, us(120))));
+    }
+
+    #[test]
+    fn missing_switch_is_noticed() {
+        let (a, b) = (task("a", 7, 120), task("b", 8, 120));
+        let mut cpu = Cpu::default();
+        assert!(cpu.switch(&b, a, us(1)));
+        assert!(cpu.switch(&a, b, us(2)));
+        assert!(!cpu.switch(&a, idle(), us(3)));
+        assert!(cpu.is_idle());
+        assert!(cpu.switch(&idle(), b, us(4)) && !cpu.is_idle());
+    }
+
+    #[test]
+    fn softirq_soon_after_a_handler_belongs_to_it() {
+        let flags = |flags: u8| {
+            let event = crate::testing::waking(0, 7, task("x", 9, 120));
+            crate::testing::flagged(flags, event)
+        };
+        // An interrupt ends at 10 µs, and a softirq begins at this time.
+        let waker = |own: bool, at: u64, seen: bool| {
+            let mut cpu = Cpu::default();
+            cpu.enter_interrupt(own);
+            cpu.carried = own.then(|| Carried::new(1, us(5), "irq".to_owned()));
+            cpu.exit(us(10));
+            cpu.enter_softirq(us(at), seen);
+            cpu.waker(&flags(0))
+        };
+        assert_eq!(
+            (waker(true, 30, true), waker(true, 31, true)),
+            (Waker::Chain, Waker::Thread)
+        );
+        assert_eq!(
+            (waker(false, 30, true), waker(false, 31, true)),
+            (Waker::Other, Waker::Thread)
+        );
+        // If not every interrupt has events, it may belong to another one.
+        assert_eq!(
+            (waker(true, 31, false), waker(false, 31, false)),
+            (Waker::Other, Waker::Other)
+        );
+        let top = |cpu: &Cpu, set: u8| cpu.waker(&flags(set));
+        let mut cpu = Cpu::default();
+        assert_eq!(top(&cpu, 0), Waker::Thread);
+        for on_top in [TraceEvent::HARDIRQ, TraceEvent::SOFTIRQ] {
+            assert_eq!(top(&cpu, on_top), Waker::Other);
+        }
+        cpu.enter_interrupt(true);
+        assert_eq!(top(&cpu, TraceEvent::HARDIRQ), Waker::Chain);
+        cpu.enter_interrupt(false);
+        assert_eq!(top(&cpu, TraceEvent::HARDIRQ), Waker::Other);
+        // A softirq inside an interrupt does not belong to a call of the thread.
+        cpu.enter_softirq(us(900), true);
+        assert_eq!(top(&cpu, 0), Waker::Other);
+        cpu.switch(&idle(), task("x", 9, 120), us(950));
+        assert_eq!(top(&cpu, 0), Waker::Thread);
+    }
+
+    /// A softirq of a call of the thread does not make the next one an interrupt's.
+    #[test]
+    fn softirqs_of_a_call_follow_each_other() {
+        let mut cpu = Cpu::default();
+        let wake = crate::testing::waking(0, 7, task("x", 9, 120));
+        cpu.enter_softirq(us(100), true);
+        cpu.exit(us(101));
+        cpu.enter_softirq(us(102), true);
+        assert_eq!(cpu.waker(&wake), Waker::Thread);
+        cpu.exit(us(103));
+        // The softirq of a chain continues it.
+        cpu.enter_interrupt(true);
+        cpu.carried = Some(Carried::new(1, us(110), "irq".to_owned()));
+        cpu.exit(us(120));
+        cpu.enter_softirq(us(130), true);
+        cpu.exit(us(200));
+        cpu.enter_softirq(us(220), true);
+        assert_eq!(cpu.waker(&wake), Waker::Chain);
+    }
+}

@@ -147,3 +147,185 @@ impl Found {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn us(us: u64) -> Nanos {
+        Nanos::from_micros(us)
+    }
+
+    fn span(who: &str, part: ChainPart, length: u64) -> ChainSpan {
+        ChainSpan {
+            who: who.to_owned(),
+            tid: None,
+            part,
+            cpu: 0,
+            from: us(0),
+            to: us(length),
+            behind: None,
+        }
+    }
+
+    #[test]
+    fn chain_ends_in_its_last_thread() {
+        let mut found = Found::default();
+        let id = found.begin();
+        found.hold(id);
+        found.release(id, "first");
+        assert_eq!(found.live.len(), 1);
+        found.release(id, "second");
+        assert_eq!(found.live.len(), 0);
+        // A chain that is over has no more threads.
+        found.release(id, "third");
+        found.hold(id);
+        found.forget();
+        assert_eq!(found.chains.ended_in, [("second".to_owned(), 1)]);
+        assert_eq!((found.chains.begun, found.chains.unknown), (1, 0));
+    }
+
+    #[test]
+    fn most_frequent_ends_come_first() {
+        let mut found = Found::default();
+        for who in ["a", "b", "b", "c"] {
+            let id = found.begin();
+            found.release(id, who);
+        }
+        found.forget();
+        let names: Vec<(&str, u64)> = (found.chains.ended_in.iter())
+            .map(|(who, times)| (who.as_str(), *times))
+            .collect();
+        assert_eq!(names, [("b", 2), ("a", 1), ("c", 1)]);
+    }
+
+    #[test]
+    fn chain_that_reached_its_end_does_not_end_elsewhere() {
+        let mut found = Found::default();
+        let id = found.begin();
+        found.hold(id);
+        found.reached(
+            id,
+            vec![span("motor", ChainPart::Runs, 50)],
+            us(100),
+            us(150),
+        );
+        // The first arrival counts.
+        found.reached(id, Vec::new(), us(100), us(900));
+        found.release(id, "motor");
+        found.release(id, "other");
+        found.reached(id, Vec::new(), us(100), us(900));
+        found.forget();
+        let chains = &found.chains;
+        assert_eq!(
+            (chains.latencies.recorded(), chains.latencies.max()),
+            (1, Some(us(50)))
+        );
+        assert_eq!((chains.ended_in.len(), chains.unknown), (0, 0));
+    }
+
+    #[test]
+    fn chains_without_an_end_are_unknown() {
+        let mut found = Found::default();
+        let ids = [found.begin(), found.begin(), found.begin(), found.begin()];
+        found.reached(ids[0], Vec::new(), us(0), us(1));
+        found.reached(ids[1], Vec::new(), us(0), us(1));
+        found.forget_one(Some(ids[1]));
+        found.forget_one(Some(ids[2]));
+        found.forget_one(Some(ids[2]));
+        found.forget_one(None);
+        assert_eq!(found.chains.unknown, 1);
+        found.forget();
+        assert_eq!(found.chains.unknown, 2);
+        found.forget();
+        assert_eq!(found.chains.unknown, 2);
+    }
+
+    #[test]
+    fn longest_chains_are_kept() {
+        let mut found = Found::default();
+        for length in [3, 9, 1, 7, 5, 8, 2] {
+            let id = found.begin();
+            found.reached(id, Vec::new(), us(10), us(10 + length));
+        }
+        let longest = found.chains.longest.iter();
+        let longest: Vec<u64> = longest.map(|chain| chain.latency().0 / 1_000).collect();
+        assert_eq!(longest, [9, 8, 7, 5, 3]);
+    }
+
+    #[test]
+    fn edges_sum_the_parts_of_each_chain() {
+        use ChainPart::{Runs, Waits};
+        let mut found = Found::default();
+        for spans in [
+            vec![
+                span("a", Runs, 5),
+                span("a", Waits, 3),
+                span("a", Runs, 10),
+                span("b", Runs, 1),
+            ],
+            vec![span("a", Runs, 7)],
+        ] {
+            let id = found.begin();
+            found.reached(id, spans, us(0), us(20));
+        }
+        let edges: Vec<_> = (found.chains.edges.iter())
+            .map(|edge| {
+                let (total, max) = (edge.total.0 / 1_000, edge.max.0 / 1_000);
+                (edge.who.as_str(), edge.part, edge.chains, total, max)
+            })
+            .collect();
+        assert_eq!(
+            edges,
+            [
+                ("a", Runs, 2, 22, 15),
+                ("a", Waits, 1, 3, 3),
+                ("b", Runs, 1, 1, 1)
+            ]
+        );
+    }
+
+    /// The names in a trace are unbounded.
+    #[test]
+    fn number_of_names_is_limited() {
+        let mut found = Found::default();
+        for number in 0..1_005 {
+            let name = format!("{number:04}");
+            found.interrupt(&name, false);
+            let id = found.begin();
+            found.hold(id);
+            found.reached(id, vec![span(&name, ChainPart::Runs, 1)], us(0), us(1));
+            let ended = found.begin();
+            found.release(ended, &name);
+        }
+        assert_eq!(found.chains.interrupts.len(), 1_000);
+        assert_eq!(found.chains.edges.len(), 1_000);
+        assert_eq!(found.ended_in.len(), 1_000);
+        // Known names are still counted.
+        let id = found.begin();
+        found.release(id, "0003");
+        let id = found.begin();
+        found.reached(id, vec![span("0003", ChainPart::Runs, 1)], us(0), us(1));
+        assert_eq!(found.ended_in["0003"], 2);
+        assert_eq!(found.chains.edges[3].chains, 2);
+    }
+
+    #[test]
+    fn ends_of_the_chain_are_noted_when_they_are_seen() {
+        let seen = |found: &Found| (found.chains.start_seen, found.chains.end_seen);
+        let mut found = Found::default();
+        found.interrupt("eth1", false);
+        found.thread(false, false);
+        assert_eq!(seen(&found), (false, false));
+        found.thread(false, true);
+        assert_eq!(seen(&found), (false, true));
+        found.thread(true, false);
+        found.interrupt("eth1", false);
+        assert_eq!(seen(&found), (true, true));
+        let mut other = Found::default();
+        other.interrupt("eth0", true);
+        assert_eq!(seen(&other), (true, false));
+        let names: Vec<&String> = found.chains.interrupts.iter().collect();
+        assert_eq!(names, ["eth1"]);
+    }
+}

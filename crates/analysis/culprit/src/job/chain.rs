@@ -152,14 +152,12 @@ impl Follower<'_> {
         cause: Cause,
         threads: Vec<u32>,
     ) {
-        if to > from {
-            self.parts.push(Part {
-                from,
-                to,
-                cpu,
-                cause,
-                threads,
-            });
-        }
+        self.parts.push(Part {
+            from,
+            to,
+            cpu,
+            cause,
+            threads,
+        });
     }
 }

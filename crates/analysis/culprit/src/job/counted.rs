@@ -87,3 +87,7 @@ impl JobFinder {
         }
     }
 }
+
+#[cfg(test)]
+#[path = "counted_tests.rs"]
+mod tests;

@@ -69,3 +69,97 @@ impl Faults {
             .collect()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::event;
+
+    const TID: u32 = 100;
+
+    fn us(us: u64) -> Nanos {
+        Nanos::from_micros(us)
+    }
+
+    fn fault(at: u64, address: u64) -> TraceEvent {
+        let kind = EventKind::PageFaultUser {
+            address,
+            ip: 0,
+            error_code: 6,
+        };
+        event(at, TID, kind)
+    }
+
+    fn in_kernel(at: u64, address: u64) -> TraceEvent {
+        let kind = EventKind::PageFaultKernel {
+            address,
+            ip: 0,
+            error_code: 6,
+        };
+        event(at, TID, kind)
+    }
+
+    fn end(at: u64, address: u64) -> TraceEvent {
+        event(at, TID, EventKind::PageFaultEnd { address })
+    }
+
+    fn faults(events: &[TraceEvent]) -> Faults {
+        let mut faults = Faults::default();
+        events.iter().for_each(|event| faults.note(event));
+        faults
+    }
+
+    #[test]
+    fn last_fault_is_the_one_that_began_by_then() {
+        let found = faults(&[fault(100, 1), in_kernel(200, 2)]);
+        let last = |at| {
+            found
+                .last(TID, us(at))
+                .map(|fault| (fault.from, fault.user))
+        };
+        assert_eq!((last(99), last(100)), (None, Some((us(100), true))));
+        assert_eq!(
+            (last(199), last(200)),
+            (Some((us(100), true)), Some((us(200), false)))
+        );
+        assert_eq!(found.last(9, us(500)), None);
+    }
+
+    #[test]
+    fn end_belongs_to_the_last_fault_at_its_address() {
+        let ends = |events: &[TraceEvent]| {
+            let found = faults(events);
+            found.last(TID, us(999)).and_then(|fault| fault.end)
+        };
+        assert_eq!(ends(&[fault(100, 1), end(150, 1)]), Some(us(150)));
+        assert_eq!(ends(&[fault(100, 1), end(150, 2)]), None);
+        assert_eq!(
+            ends(&[fault(100, 1), end(150, 1), end(160, 1)]),
+            Some(us(150))
+        );
+        assert_eq!(ends(&[fault(100, 1), fault(120, 1)]), None);
+        assert_eq!(ends(&[end(50, 1)]), None);
+    }
+
+    #[test]
+    fn edges_are_within_a_time() {
+        let found = faults(&[
+            fault(100, 1),
+            end(150, 1),
+            fault(200, 2),
+            fault(300, 3),
+            end(350, 3),
+        ]);
+        let edges = |from, to| -> Vec<u64> {
+            let edges = found.edges(TID, us(from), us(to)).into_iter();
+            edges.map(|edge| edge.0 / 1_000).collect()
+        };
+        assert_eq!(edges(0, 999), [100, 150, 200, 300, 350]);
+        assert_eq!(edges(100, 350), [150, 200, 300]);
+        assert_eq!(edges(120, 200), [150]);
+        assert_eq!(edges(150, 201), [200]);
+        assert_eq!(edges(310, 999), [350]);
+        assert!(edges(350, 999).is_empty());
+        assert_eq!(found.edges(9, us(0), us(999)), []);
+    }
+}

@@ -175,3 +175,195 @@ pub(super) fn further(
     }
     idle
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const FIRST: Call = Call { id: 1, argument: 0 };
+
+    fn ends(all: &[(End, u64)]) -> Ends {
+        let mut ends = Ends::default();
+        for (end, count) in all {
+            for _ in 0..*count {
+                ends.add(*end);
+            }
+        }
+        ends
+    }
+
+    const PEER: End = End::Held { is_peer: true };
+    const OTHER: End = End::Held { is_peer: false };
+
+    #[test]
+    fn lock_is_handed_over_by_those_who_also_wait_for_it() {
+        let of_lock = |all: &[(End, u64)]| ends(all).are_of_lock();
+        assert!(of_lock(&[(PEER, 3)]) && !of_lock(&[(PEER, 2)]));
+        // Most of the ends must be such.
+        for end in [End::Timeout, End::Passed, End::Answered, OTHER] {
+            assert!(of_lock(&[(PEER, 5), (end, 4)]), "{end:?}");
+            assert!(!of_lock(&[(PEER, 5), (end, 5)]), "{end:?}");
+        }
+        let each = [(PEER, 5), (End::Timeout, 2), (End::Passed, 2), (OTHER, 1)];
+        assert!(!of_lock(&each) && of_lock(&each[..3]));
+    }
+
+    #[test]
+    fn idle_waits_end_with_new_work_or_a_timeout() {
+        let idle = |all: &[(End, u64)], waits| ends(all).are_idle(waits);
+        for end in [End::Timeout, End::Passed] {
+            assert!(idle(&[(end, 3)], 3) && !idle(&[(end, 2)], 2), "{end:?}");
+        }
+        assert!(idle(&[(End::Timeout, 2), (End::Passed, 1)], 3));
+        // At least three quarters of the known ends.
+        for end in [End::Answered, OTHER, PEER] {
+            assert!(idle(&[(End::Passed, 9), (end, 3)], 12), "{end:?}");
+            assert!(!idle(&[(End::Passed, 9), (end, 4)], 13), "{end:?}");
+        }
+        // At least half of all waits.
+        assert!(idle(&[(End::Passed, 6), (OTHER, 2)], 16));
+        assert!(!idle(&[(End::Passed, 6), (OTHER, 2)], 17));
+    }
+
+    #[test]
+    fn few_ends_may_be_those_of_an_idle_thread() {
+        let may_be = |all: &[(End, u64)]| ends(all).may_be_idle();
+        assert!(!may_be(&[]) && may_be(&[(End::Timeout, 1)]));
+        assert!(may_be(&[(End::Timeout, 1), (End::Passed, 2)]));
+        assert!(!may_be(&[(End::Timeout, 2), (End::Passed, 2)]));
+        for end in [End::Answered, OTHER, PEER] {
+            assert!(!may_be(&[(End::Timeout, 1), (end, 1)]), "{end:?}");
+        }
+    }
+
+    #[test]
+    fn new_work_is_more_frequent_than_timeouts() {
+        let new = |passed, timeouts| ends(&[(End::Passed, passed), (End::Timeout, timeouts)]);
+        assert!(new(3, 2).are_new_work() && !new(2, 2).are_new_work());
+    }
+
+    /// Bursts of these lengths in µs, each before a sleep of 20 times `asleep` µs.
+    fn bursts(lengths: &[u64], asleep: u64) -> Bursts {
+        let mut bursts = Bursts::default();
+        for length in lengths {
+            bursts.add(Nanos::from_micros(*length), Nanos::from_micros(asleep * 20));
+        }
+        bursts
+    }
+
+    #[test]
+    fn tiny_bursts_are_short_and_rare() {
+        assert!(bursts(&[], 0).are_tiny());
+        assert!(bursts(&[100; 5], 100).are_tiny() && !bursts(&[101; 5], 100).are_tiny());
+        // A tenth of the waits may take longer than a millisecond.
+        let with_long = |tiny: usize, long| {
+            let mut lengths = vec![10; tiny];
+            lengths.push(long);
+            bursts(&lengths, 10_000).are_tiny()
+        };
+        assert!(with_long(9, 1_001) && !with_long(8, 1_001));
+        assert!(with_long(3, 1_000));
+    }
+
+    /// A place whose waits have this median length in µs, and end with new work or timeouts.
+    fn place(id: i64, length: u64, end: End) -> Place {
+        Place {
+            call: Call { id, argument: 0 },
+            count: 10,
+            length: Nanos::from_micros(length),
+            period: None,
+            ends: ends(&[(end, 10)]),
+            repeated: 0,
+        }
+    }
+
+    /// Returns whether a thread that is idle at `first` is also idle at `other`.
+    fn is_idle(first: Place, other: Place) -> bool {
+        let found = further((FIRST, &[]), &[first, other], &Bursts::default());
+        found == [other.call]
+    }
+
+    #[test]
+    fn thread_that_repeats_half_of_its_waits_is_in_a_loop() {
+        let repeated = |repeated| {
+            Place {
+                repeated,
+                ..place(1, 10, End::Passed)
+            }
+            .is_loop()
+        };
+        assert!(repeated(10) && repeated(5) && !repeated(4));
+    }
+
+    #[test]
+    fn thread_is_idle_in_long_waits_only() {
+        let (new, timeout) = (End::Passed, End::Timeout);
+        let first = |length, end| place(1, length, end);
+        // Both are for new work: the second is not much shorter.
+        assert!(is_idle(first(800, new), place(2, 100, new)));
+        assert!(!is_idle(first(800, new), place(2, 99, new)));
+        // Its own timers end both.
+        assert!(is_idle(first(80_000, timeout), place(2, 1_000, timeout)));
+        assert!(!is_idle(first(80_000, timeout), place(2, 999, timeout)));
+        assert!(is_idle(first(800, timeout), place(2, 100, timeout)));
+        assert!(!is_idle(first(800, timeout), place(2, 99, timeout)));
+        // It sleeps once in a job for a time of its choice.
+        let sleep = |length| place(2, length, timeout);
+        assert!(!is_idle(first(800, new), sleep(80_000)));
+        // It sleeps there again and again, or waits for work again and again.
+        let again = |length| Place {
+            repeated: 5,
+            ..sleep(length)
+        };
+        assert!(is_idle(first(80_000, new), again(1_000)));
+        assert!(!is_idle(first(80_000, new), again(999)));
+        let in_loop = Place {
+            repeated: 5,
+            ..first(800, new)
+        };
+        assert!(is_idle(in_loop, sleep(800)) && !is_idle(in_loop, sleep(799)));
+        // A wait for an answer is not idle time.
+        assert!(!is_idle(first(800, new), place(2, 900, End::Answered)));
+    }
+
+    #[test]
+    fn wait_in_the_job_of_a_periodic_thread_is_shorter_than_its_period() {
+        let periodic = |end| Place {
+            period: Some(Nanos::from_micros(1_000)),
+            ..place(1, 100, end)
+        };
+        let wait = |length| place(2, length, End::Timeout);
+        assert!(is_idle(periodic(End::Timeout), wait(1_000)));
+        assert!(!is_idle(periodic(End::Timeout), wait(999)));
+        // The period of a thread that others release is theirs.
+        let short = place(2, 20, End::Passed);
+        assert!(is_idle(periodic(End::Passed), short));
+    }
+
+    #[test]
+    fn thread_is_idle_in_four_waits_at_most() {
+        let many = |count: i64| -> Vec<Place> {
+            let all = 1..=count;
+            all.map(|id| place(id, 100, End::Passed)).collect()
+        };
+        let tiny = Bursts::default();
+        let found = |count| further((FIRST, &[]), &many(count), &tiny).len();
+        assert_eq!((found(1), found(3), found(4), found(5)), (0, 2, 3, 0));
+        // A thread that works is idle in one wait.
+        let works = bursts(&[2_000], 1);
+        assert_eq!(further((FIRST, &[]), &many(3), &works), []);
+        // The first one is unknown.
+        let other = Call { id: 9, ..FIRST };
+        assert_eq!(further((other, &[]), &many(3), &tiny), []);
+    }
+
+    #[test]
+    fn idle_wait_stays_one() {
+        let busy = place(2, 1, End::Answered);
+        let places = [place(1, 800, End::Passed), busy];
+        let known = [busy.call];
+        let found = |known: &[Call]| further((FIRST, known), &places, &Bursts::default());
+        assert_eq!(found(&known), known);
+        assert_eq!(found(&[]), []);
+    }
+}

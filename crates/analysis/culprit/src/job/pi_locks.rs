@@ -78,3 +78,83 @@ impl PiLocks {
         })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use punctual_model::KernelPriority;
+
+    use super::*;
+    use crate::testing::{event, task};
+
+    const TID: u32 = 100;
+    const LOCK: u64 = 0x7f10;
+
+    fn us(us: u64) -> Nanos {
+        Nanos::from_micros(us)
+    }
+
+    fn owned(at: u64, owner: u32) -> TraceEvent {
+        event(at, TID, EventKind::FutexOwner { futex: LOCK, owner })
+    }
+
+    fn inherits(at: u64, by: u32, pid: u32) -> TraceEvent {
+        let kind = EventKind::PiSetprio {
+            task: task("t", pid, 120),
+            newprio: KernelPriority(4),
+        };
+        event(at, by, kind)
+    }
+
+    /// Returns owner, begin and end in µs of the wait in a call from 100 to 900 µs. The owner unlocks
+    /// this futex at these times.
+    fn spin(events: &[TraceEvent], operation: u64, unlocked: &[u64]) -> Option<(u32, u64, u64)> {
+        let mut locks = PiLocks::default();
+        events.iter().for_each(|event| locks.note(event));
+        let unlocks = |_: u32, is_unlock: &dyn Fn([u64; 2]) -> bool| {
+            assert!(is_unlock([LOCK, 7]) && is_unlock([LOCK, 7 | 128]));
+            assert!(!is_unlock([LOCK, 6]) && !is_unlock([LOCK + 8, 7]));
+            unlocked.iter().map(|at| us(*at)).collect()
+        };
+        let found = locks.spin(TID, (us(100), us(900)), [LOCK, operation], unlocks)?;
+        Some((found.owner, found.from.0 / 1_000, found.to.0 / 1_000))
+    }
+
+    #[test]
+    fn waiter_spins_from_the_owner_until_its_release() {
+        let own = |at| [owned(at, 20)];
+        for operation in [6, 13, 6 | 128, 13 | 128] {
+            assert_eq!(spin(&own(200), operation, &[]), Some((20, 200, 900)));
+        }
+        for operation in [0, 7, 8, 9, 128] {
+            assert_eq!(spin(&own(200), operation, &[]), None);
+        }
+        // The owner must be seen in the call.
+        assert_eq!(spin(&own(100), 6, &[]), Some((20, 100, 900)));
+        assert_eq!(
+            (spin(&own(99), 6, &[]), spin(&own(900), 6, &[])),
+            (None, None)
+        );
+        assert_eq!(spin(&own(899), 6, &[]), Some((20, 899, 900)));
+        // The first release after that ends the wait.
+        assert_eq!(spin(&own(200), 6, &[150, 500, 400]), Some((20, 200, 400)));
+        assert_eq!(spin(&own(200), 6, &[200, 950]), Some((20, 200, 900)));
+        // The first owner is that of this lock.
+        assert_eq!(
+            spin(&[owned(200, 20), owned(300, 21)], 6, &[]),
+            Some((20, 200, 900))
+        );
+    }
+
+    #[test]
+    fn inheritance_shows_owner_and_release() {
+        let lends = || inherits(200, TID, 20);
+        assert_eq!(spin(&[lends()], 6, &[]), Some((20, 200, 900)));
+        let released = [lends(), inherits(600, 20, 20)];
+        assert_eq!(spin(&released, 6, &[]), Some((20, 200, 600)));
+        assert_eq!(spin(&released, 6, &[500]), Some((20, 200, 500)));
+        // Its own change of priority makes a thread no owner, nor does that of another waiter.
+        assert_eq!(spin(&[inherits(200, TID, TID)], 6, &[]), None);
+        assert_eq!(spin(&[inherits(200, 77, 20)], 6, &[]), None);
+        assert_eq!(spin(&[owned(200, TID)], 6, &[]), None);
+    }
+}

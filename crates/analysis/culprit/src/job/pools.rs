@@ -151,3 +151,132 @@ impl Pools {
             .map(|((_, call), _)| *call)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const EVENTS: Call = Call {
+        id: 232,
+        argument: 4,
+    };
+
+    fn us(us: u64) -> Nanos {
+        Nanos::from_micros(us)
+    }
+
+    /// Waits for events: the thread, and begin and end in µs.
+    fn wait(all: &[(u32, u64, u64)]) -> EventWait {
+        let mut wait = EventWait::default();
+        for (tid, from, to) in all {
+            wait.add(*tid, us(*from), us(*to));
+        }
+        wait
+    }
+
+    /// Threads that wait one after the other, each for 10 µs.
+    fn in_turn(threads: &[u32]) -> Vec<(u32, u64, u64)> {
+        let turns = threads.iter().zip(0..);
+        turns
+            .map(|(tid, turn)| (*tid, 10 * turn, 10 * turn + 10))
+            .collect()
+    }
+
+    #[test]
+    fn threads_of_a_pool_take_turns() {
+        let is_pool = |threads: &[u32]| wait(&in_turn(threads)).is_taken_in_turn();
+        assert!(is_pool(&[1, 2, 1, 2]) && !is_pool(&[1, 2, 1]));
+        assert!(is_pool(&[1, 1, 2, 2, 3, 3, 1]) && !is_pool(&[1; 20]));
+    }
+
+    #[test]
+    fn threads_that_wait_at_the_same_time_are_no_pool() {
+        // Of 21 waits, a single one overlaps with the wait before.
+        let with_overlap = |turns: usize| {
+            let threads: Vec<u32> = (0..=turns as u32).map(|turn| turn % 2).collect();
+            let mut waits = in_turn(&threads);
+            waits[5].1 -= 1;
+            let found = wait(&waits);
+            assert_eq!((found.handovers, found.overlaps), (turns as u64, 1));
+            found.is_taken_in_turn()
+        };
+        assert!(with_overlap(20) && !with_overlap(19));
+        // The waits of one thread do not overlap with each other.
+        let same = wait(&[(1, 0, 10), (1, 5, 20), (2, 20, 30)]);
+        assert_eq!((same.handovers, same.overlaps), (1, 0));
+        let other = wait(&[(1, 0, 10), (2, 10, 20), (2, 9, 30)]);
+        assert_eq!(other.overlaps, 1);
+    }
+
+    fn process(id: u32) -> Option<Process> {
+        Some(Process {
+            id,
+            family: Some([1, 2, 3]),
+        })
+    }
+
+    #[test]
+    fn place_of_the_process_is_that_with_the_most_turns() {
+        let mut pools = Pools::new();
+        let kind = |_: u32, call: Call| {
+            Some(if call.id == EVENTS.id {
+                CallKind::Any
+            } else {
+                CallKind::Other
+            })
+        };
+        assert_eq!(pools.event_wait(1), None);
+        for (tid, id) in [(1, 10), (2, 10), (3, 20), (4, 20)] {
+            pools.joins(tid, process(id));
+        }
+        let second = Call {
+            argument: 5,
+            ..EVENTS
+        };
+        let futex = Call {
+            id: 202,
+            argument: 4,
+        };
+        for (turn, tid) in [1, 2, 1, 2, 1].into_iter().enumerate() {
+            let (from, to) = (us(100 * turn as u64), us(100 * turn as u64 + 50));
+            pools.add(tid, (EVENTS, from, to), &kind);
+            pools.add(tid, (futex, from, to), &kind);
+            if turn < 4 {
+                pools.add(tid, (second, from, to), &kind);
+            }
+        }
+        assert_eq!(
+            (pools.event_wait(1), pools.event_wait(2)),
+            (Some(EVENTS), Some(EVENTS))
+        );
+        assert_eq!(pools.event_wait(3), None);
+        // The process of a thread must be known.
+        assert_eq!(pools.event_wait(9), None);
+        assert!(pools.needed().contains(&9));
+        pools.joins(9, None);
+        assert!(pools.needed().is_empty());
+        assert_eq!(pools.event_wait(9), None);
+        pools.forget(1);
+        assert_eq!(pools.event_wait(1), None);
+        assert!(pools.needed().contains(&1));
+    }
+
+    #[test]
+    fn processes_that_are_not_known_yet_are_asked_for() {
+        let mut pools = Pools::new();
+        pools.joins(1, process(10));
+        assert_eq!(pools.are_siblings(1, 2), None);
+        assert_eq!(pools.needed(), &BTreeSet::from([2]));
+        pools.joins(2, process(20));
+        assert_eq!(pools.are_siblings(1, 2), Some(true));
+        pools.joins(3, process(10));
+        assert_eq!(pools.are_siblings(1, 3), Some(false));
+        pools.joins(4, None);
+        assert_eq!(
+            (pools.are_siblings(1, 4), pools.are_siblings(4, 1)),
+            (Some(false), Some(false))
+        );
+        assert_eq!(pools.are_siblings(7, 8), None);
+        assert_eq!(pools.needed(), &BTreeSet::from([7, 8]));
+    }
+}

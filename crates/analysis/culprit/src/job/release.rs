@@ -422,6 +422,10 @@ fn median(mut values: Vec<u64>) -> u64 {
 }
 
 #[cfg(test)]
+#[path = "release_tests.rs"]
+mod limit_tests;
+
+#[cfg(test)]
 mod tests {
     use super::*;
 

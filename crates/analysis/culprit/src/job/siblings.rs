@@ -96,3 +96,78 @@ impl Siblings {
             && (mostly_unwatched || wakes() >= MUTUAL)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PLACE: Call = Call { id: 7, argument: 4 };
+    const TID: u32 = 1;
+
+    /// Wake-ups of the thread at the place: by watched and unwatched siblings, and by others. The
+    /// thread itself wakes a sibling this often, at another descriptor.
+    fn mutual(watched: u64, unwatched: u64, others: u64, wakes: u64) -> bool {
+        let mut siblings = Siblings::new();
+        for (count, by) in [
+            (watched, Some((2, true))),
+            (unwatched, Some((3, false))),
+            (others, None),
+        ] {
+            for _ in 0..count {
+                siblings.add(TID, PLACE, Some(by));
+            }
+        }
+        let other = Call {
+            argument: 9,
+            ..PLACE
+        };
+        for _ in 0..wakes {
+            siblings.add(2, other, Some(Some((TID, true))));
+        }
+        siblings.are_mutual(TID, PLACE)
+    }
+
+    #[test]
+    fn siblings_wake_each_other() {
+        assert!(mutual(3, 0, 0, 3));
+        assert!(!mutual(2, 0, 0, 3) && !mutual(3, 0, 0, 2));
+        // Most wake-ups are by siblings.
+        assert!(mutual(5, 0, 4, 3) && !mutual(5, 0, 5, 3));
+        // Wake-ups of siblings that are not watched are unknown.
+        assert!(mutual(0, 3, 0, 0) && !mutual(0, 2, 0, 0));
+        assert!(mutual(2, 3, 0, 0) && !mutual(3, 3, 0, 0));
+        assert!(!mutual(0, 0, 0, 9));
+    }
+
+    #[test]
+    fn wake_ups_at_other_calls_and_of_unknown_threads_prove_nothing() {
+        let mut siblings = Siblings::new();
+        for _ in 0..5 {
+            siblings.add(TID, PLACE, Some(Some((2, true))));
+            siblings.add(2, Call { id: 8, ..PLACE }, Some(Some((TID, true))));
+            siblings.add(4, PLACE, None);
+        }
+        assert!(!siblings.are_mutual(TID, PLACE) && !siblings.are_mutual(4, PLACE));
+        for _ in 0..3 {
+            siblings.add(2, PLACE, Some(Some((TID, true))));
+        }
+        assert!(siblings.are_mutual(TID, PLACE) && siblings.are_mutual(2, PLACE));
+        // Another thread may get its ID.
+        siblings.forget(TID);
+        assert!(!siblings.are_mutual(TID, PLACE) && siblings.are_mutual(2, PLACE));
+    }
+
+    #[test]
+    fn processes_of_one_family_are_siblings() {
+        let process = |id, family: Option<u64>| Process {
+            id,
+            family: family.map(|family| [family, 2, 3]),
+        };
+        let own = process(1, Some(1));
+        assert!(own.is_sibling_of(process(2, Some(1))));
+        for other in [process(1, Some(1)), process(2, Some(9)), process(2, None)] {
+            assert!(!own.is_sibling_of(other), "{other:?}");
+        }
+        assert!(!process(1, None).is_sibling_of(process(2, None)));
+    }
+}

@@ -353,3 +353,7 @@ impl Thread {
         job
     }
 }
+
+#[cfg(test)]
+#[path = "thread_tests.rs"]
+mod tests;

@@ -118,3 +118,7 @@ pub(crate) const fn completed(event: &TraceEvent) -> Option<(Nanos, u32)> {
         _ => None,
     }
 }
+
+#[cfg(test)]
+#[path = "waker_tests.rs"]
+mod tests;

@@ -195,3 +195,7 @@ fn quota(sum: &Sum, facts: &SchedulerFacts<'_>) -> (Option<Limit>, Vec<Hold>) {
         () => (None, vec![Hold::Quota]),
     }
 }
+
+#[cfg(test)]
+#[path = "findings_tests.rs"]
+mod tests;

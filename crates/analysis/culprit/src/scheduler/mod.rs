@@ -7,6 +7,8 @@
 mod findings;
 #[cfg(test)]
 mod ordinary_tests;
+#[cfg(test)]
+mod priority_tests;
 mod run_queue;
 #[cfg(test)]
 mod tests;

@@ -95,3 +95,75 @@ impl Queued {
         same && prio.is_real_time() && in_order && self.since + MARGIN < other.since
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::task;
+
+    fn us(us: u64) -> Nanos {
+        Nanos::from_micros(us)
+    }
+
+    fn thread(prio: i16) -> Task {
+        task("t", 5, prio)
+    }
+
+    /// Returns whether a CPU that makes its fourth switch at this time must have seen the thread.
+    fn is_seen(queued: Queued, now: u64) -> bool {
+        queued.is_certain(us(now), 3)
+    }
+
+    #[test]
+    fn cpu_sees_a_woken_thread_after_a_moment() {
+        assert!(is_seen(Queued::preempted(thread(9), us(100)), 100));
+        let shown = || Queued::woken(thread(9), us(100), true, 3);
+        assert!(is_seen(shown(), 150) && !is_seen(shown(), 149));
+        // Without its enqueueing, a switch in between is needed.
+        let woken = |switches| Queued::woken(thread(9), us(100), false, switches);
+        assert!(is_seen(woken(2), 200) && !is_seen(woken(2), 199));
+        assert!(!is_seen(woken(3), 900));
+    }
+
+    #[test]
+    fn moved_thread_is_seen_by_its_new_cpu() {
+        let moved = |queued: Queued| queued.moved(us(500), 3);
+        let preempted = moved(Queued::preempted(thread(9), us(100)));
+        assert!(is_seen(preempted, 550) && !is_seen(preempted, 549));
+        let shown = moved(Queued::woken(thread(9), us(100), true, 0));
+        assert!(is_seen(shown, 550) && !is_seen(shown, 549));
+        assert!(!shown.in_order);
+        let woken = moved(Queued::woken(thread(9), us(100), false, 0));
+        assert!(!is_seen(woken, 900));
+        assert!(woken.is_certain(us(600), 4) && !woken.is_certain(us(599), 4));
+        assert_eq!(woken.task.pid, 5);
+    }
+
+    #[test]
+    fn real_time_threads_of_equal_priority_are_in_order() {
+        let queued = |prio, since| Queued::woken(thread(prio), us(since), true, 0);
+        let before =
+            |own: Queued, other: Queued, prio: i16| own.is_before(&other, KernelPriority(prio));
+        assert!(before(queued(9, 100), queued(9, 151), 9));
+        assert!(!before(queued(9, 100), queued(9, 150), 9));
+        assert!(!before(queued(9, 151), queued(9, 100), 9));
+        // All three priorities must be equal, and be those of FIFO or round-robin threads.
+        for (own, other, now) in [
+            (8, 9, 9),
+            (9, 8, 9),
+            (9, 9, 8),
+            (120, 120, 120),
+            (-1, -1, -1),
+        ] {
+            assert!(
+                !before(queued(own, 100), queued(other, 900), now),
+                "{own} {other} {now}"
+            );
+        }
+        assert!(before(queued(0, 100), queued(0, 900), 0));
+        // The place of a preempted thread is another one.
+        let preempted = |since| Queued::preempted(thread(9), us(since));
+        assert!(!before(preempted(100), queued(9, 900), 9));
+        assert!(!before(queued(9, 100), preempted(900), 9));
+    }
+}

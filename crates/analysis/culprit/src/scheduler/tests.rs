@@ -15,24 +15,24 @@ pub(super) fn task(name: &str, pid: u32, prio: i16) -> Task {
     }
 }
 
-fn idle() -> Task {
+pub(super) fn idle() -> Task {
     task("swapper", 0, 120)
 }
 
-fn fair(pid: u32) -> Task {
+pub(super) fn fair(pid: u32) -> Task {
     task("fair", pid, 120)
 }
 
-fn fifo(pid: u32, priority: u8) -> Task {
+pub(super) fn fifo(pid: u32, priority: u8) -> Task {
     task("fifo", pid, 99 - i16::from(priority))
 }
 
 /// A trace: times in µs.
 #[derive(Default)]
-struct Trace(Vec<TraceEvent>);
+pub(super) struct Trace(Vec<TraceEvent>);
 
 impl Trace {
-    fn event(mut self, us: u64, cpu: u32, pid: u32, kind: EventKind) -> Self {
+    pub(super) fn event(mut self, us: u64, cpu: u32, pid: u32, kind: EventKind) -> Self {
         self.0.push(TraceEvent {
             time: Nanos::from_micros(us),
             cpu,
@@ -54,12 +54,12 @@ impl Trace {
     }
 
     /// The thread on the CPU goes to sleep.
-    fn sleeps(self, us: u64, cpu: u32, prev: Task, next: Task) -> Self {
+    pub(super) fn sleeps(self, us: u64, cpu: u32, prev: Task, next: Task) -> Self {
         self.switch(us, cpu, prev, 1, next)
     }
 
     /// The thread on the CPU is preempted.
-    fn preempted(self, us: u64, cpu: u32, prev: Task, next: Task) -> Self {
+    pub(super) fn preempted(self, us: u64, cpu: u32, prev: Task, next: Task) -> Self {
         self.switch(us, cpu, prev, 0, next)
     }
 
@@ -68,7 +68,7 @@ impl Trace {
         self.event(us, 7, 33, EventKind::Waking { task, target_cpu })
     }
 
-    fn wakeup(self, us: u64, task: Task, target_cpu: u32) -> Self {
+    pub(super) fn wakeup(self, us: u64, task: Task, target_cpu: u32) -> Self {
         let new = false;
         let kind = EventKind::Wakeup {
             task,
@@ -78,12 +78,12 @@ impl Trace {
         self.waking(us, task, target_cpu).event(us, 7, 33, kind)
     }
 
-    fn inherits(self, us: u64, task: Task, priority: i16) -> Self {
+    pub(super) fn inherits(self, us: u64, task: Task, priority: i16) -> Self {
         let newprio = KernelPriority(priority);
         self.event(us, 7, 33, EventKind::PiSetprio { task, newprio })
     }
 
-    fn findings(self) -> Vec<SchedulerFinding> {
+    pub(super) fn findings(self) -> Vec<SchedulerFinding> {
         self.with(&|_| ())
     }
 
@@ -94,7 +94,7 @@ impl Trace {
         findings
     }
 
-    fn finish(
+    pub(super) fn finish(
         self,
         change: &dyn Fn(&mut SchedulerFacts<'_>),
     ) -> (Vec<SchedulerFinding>, Vec<PolicyChange>) {
@@ -122,7 +122,7 @@ impl Trace {
     }
 
     /// Checks that no rule is broken.
-    fn keeps_the_rules(self) {
+    pub(super) fn keeps_the_rules(self) {
         assert_eq!(self.findings(), []);
     }
 

@@ -104,3 +104,79 @@ impl LateReactions {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::window;
+
+    fn run(function: &str, begin: u64, end: u64) -> FunctionRun {
+        FunctionRun {
+            function: function.into(),
+            cpu: 1,
+            pid: None,
+            end: Some(Nanos::from_micros(end)),
+            took: Nanos::from_micros(end - begin),
+        }
+    }
+
+    /// A run explains a latency only if at least 10 µs of it are within.
+    #[test]
+    fn run_belongs_to_the_latency_that_it_overlaps() {
+        for (begin, end, expected) in [
+            (120, 130, true),
+            (120, 129, false),
+            (0, 900, true),
+            (50, 110, true),
+            (50, 109, false),
+            (190, 300, true),
+            (191, 300, false),
+            (10, 90, false),
+            (210, 290, false),
+        ] {
+            let mut window = window(100, 200, Vec::new());
+            add(&run("kfree", begin, end), &mut window);
+            let is_added = !window.evidence.functions.is_empty();
+            assert_eq!(is_added, expected, "{begin} to {end}");
+        }
+        let mut window = window(100, 200, Vec::new());
+        let end = None;
+        add(
+            &FunctionRun {
+                end,
+                ..run("kfree", 120, 180)
+            },
+            &mut window,
+        );
+        assert!(window.evidence.functions.is_empty(), "it has no time");
+    }
+
+    #[test]
+    fn number_of_runs_in_a_window_is_limited() {
+        let functions = Functions {
+            latest: (0..2_100).map(|_| run("kfree", 120, 180)).collect(),
+            sums: HashMap::new(),
+        };
+        let mut window = window(100, 200, Vec::new());
+        functions.add_to(&mut window);
+        assert_eq!(window.evidence.functions.len(), 2_000);
+    }
+
+    #[test]
+    fn functions_are_summed_with_the_longest_first() {
+        let mut functions = Functions::default();
+        for number in 0..30_u64 {
+            functions.note(&run(&format!("function{number:02}"), 0, 100 + number / 2));
+        }
+        functions.note(&run("function00", 0, 500));
+        functions.note(&run("function00", 0, 40));
+        let longest = functions.longest();
+        assert_eq!(longest.len(), 20);
+        let first = &longest[0];
+        assert_eq!((&*first.function.0, first.runs), ("function00", 3));
+        assert_eq!(first.longest_ns, Nanos::from_micros(500));
+        // Functions of equal length are in order of their names.
+        let names = longest[1..3].iter().map(|sum| &*sum.function.0);
+        assert_eq!(names.collect::<Vec<_>>(), ["function28", "function29"]);
+    }
+}

@@ -282,3 +282,7 @@ impl Cpu {
         self.gaps.push_back(gap);
     }
 }
+
+#[cfg(test)]
+#[path = "history_tests.rs"]
+mod tests;

@@ -528,3 +528,7 @@ impl Vcpu {
         }
     }
 }
+
+#[cfg(test)]
+#[path = "host_tests.rs"]
+mod tests;

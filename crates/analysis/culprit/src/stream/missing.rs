@@ -51,3 +51,89 @@ pub(super) fn is_half(
     };
     missing.contains(name)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::event;
+
+    fn set(names: &[&str]) -> BTreeSet<String> {
+        names.iter().map(|name| (*name).to_owned()).collect()
+    }
+
+    /// Without the end, the begin is of no use. The reverse does not hold.
+    #[test]
+    fn begin_without_an_end_is_missing() {
+        for (begin, end) in PAIRS {
+            let mut missing = set(&[end, "sched:sched_switch"]);
+            complete(&mut missing);
+            assert_eq!(missing, set(&[begin, end, "sched:sched_switch"]));
+            let mut missing = set(&[begin]);
+            complete(&mut missing);
+            assert_eq!(missing, set(&[begin]));
+        }
+    }
+
+    #[test]
+    fn events_of_a_missing_pair_are_halves() {
+        let (caller, parent) = (1, 2);
+        let (irq, ret, vec, hrtimer, work, function) = (4, 1, 3, 9, 8, 7);
+        let vector = Vector::LocalTimer;
+        let name = "eth0".into();
+        let args = [0, 0];
+        let cases = [
+            (0, EventKind::IrqEntry { irq, name }),
+            (0, EventKind::IrqExit { irq, ret }),
+            (1, EventKind::SoftirqEntry { vec }),
+            (1, EventKind::SoftirqExit { vec }),
+            (
+                2,
+                EventKind::VectorEntry {
+                    vector: Vector::LocalTimer,
+                },
+            ),
+            (2, EventKind::VectorExit { vector }),
+            (
+                3,
+                EventKind::HrtimerExpireEntry {
+                    hrtimer,
+                    function,
+                    now_ns: 5,
+                },
+            ),
+            (3, EventKind::HrtimerExpireExit { hrtimer }),
+            (4, EventKind::SysEnter { id: 0, args }),
+            (5, EventKind::WorkqueueStart { work, function }),
+            (6, EventKind::IrqDisable { caller, parent }),
+            (7, EventKind::PreemptDisable { caller, parent }),
+        ];
+        let ended = BTreeSet::from([Vector::LocalTimer]);
+        for (pair, kind) in cases {
+            let event = event(1, 1, kind);
+            for (number, (begin, _)) in PAIRS.into_iter().enumerate() {
+                let is_missing = is_half(&event, &set(&[begin]), &ended);
+                assert_eq!(is_missing, number == pair, "{event:?} {begin}");
+            }
+            assert!(!is_half(&event, &set(&[]), &ended), "{event:?}");
+        }
+    }
+
+    #[test]
+    fn interrupt_that_never_ends_is_a_half() {
+        let vector = |vector: &Vector| {
+            let vector = vector.clone();
+            event(1, 1, EventKind::VectorEntry { vector })
+        };
+        let ended = BTreeSet::from([Vector::LocalTimer]);
+        assert!(!is_half(&vector(&Vector::LocalTimer), &set(&[]), &ended));
+        assert!(is_half(&vector(&Vector::IrqWork), &set(&[]), &ended));
+    }
+
+    /// A call that only its name states has its own end.
+    #[test]
+    fn call_without_a_number_is_no_half() {
+        let args = [0, 0];
+        let call = event(1, 1, EventKind::SysEnter { id: -1, args });
+        assert!(!is_half(&call, &set(&[PAIRS[4].0]), &BTreeSet::new()));
+    }
+}

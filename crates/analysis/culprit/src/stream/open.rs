@@ -139,3 +139,87 @@ impl LateReactions {
 pub(super) const fn is_first(prio: KernelPriority, names_threads: bool) -> bool {
     names_threads || prio.is_real_time()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{event, task};
+
+    fn us(us: u64) -> Nanos {
+        Nanos::from_micros(us)
+    }
+
+    fn enter(at: u64, tid: u32, id: i64) -> TraceEvent {
+        event(at, tid, EventKind::SysEnter { id, args: [0, 0] })
+    }
+
+    fn exit(at: u64, tid: u32, id: i64) -> TraceEvent {
+        event(at, tid, EventKind::SysExit { id, ret: 0 })
+    }
+
+    fn after(events: &[TraceEvent]) -> OpenCalls {
+        let mut calls = OpenCalls::default();
+        for event in events {
+            calls.event(event);
+        }
+        calls
+    }
+
+    #[test]
+    fn call_lasts_from_its_entry_to_its_exit() {
+        let mut calls = after(&[
+            enter(1, 7, 0),
+            exit(2, 7, 0),
+            enter(3, 7, 230),
+            enter(4, 8, 1),
+        ]);
+        assert_eq!(calls.of(7), Some((230, us(3))));
+        assert_eq!(calls.of(8), Some((1, us(4))));
+        assert_eq!(calls.of(9), None);
+        let ends = EventKind::ProcessExit {
+            task: task("t", 8, 120),
+        };
+        calls.event(&event(5, 8, ends));
+        assert_eq!((calls.of(7), calls.of(8)), (Some((230, us(3))), None));
+        calls.event(&exit(6, 7, 230));
+        assert_eq!(calls.of(7), None);
+        calls.event(&enter(7, 7, 230));
+        calls.lost();
+        assert_eq!(calls.of(7), None);
+    }
+
+    /// If no exit is recorded, the call may have ended long ago.
+    #[test]
+    fn call_is_known_only_if_its_exit_would_be() {
+        assert_eq!(after(&[enter(1, 7, 230)]).of(7), None);
+        // Calls with a number and those with a name have different events.
+        assert_eq!(after(&[exit(1, 7, -4), enter(2, 7, 230)]).of(7), None);
+        assert_eq!(after(&[exit(1, 7, 0), enter(2, 7, -4)]).of(7), None);
+        let named = after(&[exit(1, 7, -9), enter(2, 7, -4)]);
+        assert_eq!(named.of(7), Some((-4, us(2))));
+        // The exit of this call was not recorded before, in any thread.
+        let filtered = [
+            exit(1, 7, 0),
+            enter(2, 8, 230),
+            enter(3, 8, 1),
+            enter(4, 7, 230),
+        ];
+        let filtered = after(&filtered);
+        assert_eq!((filtered.of(7), filtered.of(8)), (None, Some((1, us(3)))));
+    }
+
+    #[test]
+    fn open_wait_lasts_at_least_until_the_end() {
+        let wait = |is_stopped| OpenWait {
+            thread: task("t", 7, 120),
+            delay: Delay::Taken,
+            is_stopped,
+            since: us(30),
+            end: us(100),
+            call: None,
+        };
+        assert_eq!(wait(true).least(), us(70));
+        assert_eq!(wait(true).state(), ThreadState::Stopped);
+        assert_eq!(wait(false).state(), ThreadState::Ready);
+    }
+}

@@ -533,3 +533,7 @@ mod tests {
         assert_eq!(section(&task(7, "renamed")), named("renamed", 7));
     }
 }
+
+#[cfg(test)]
+#[path = "statement_tests.rs"]
+mod segment_tests;

@@ -129,3 +129,235 @@ fn expired(armed: TraceEvent, now_ns: i64, read: Nanos) -> Option<Expired> {
     let due = due.max(armed.time);
     sound.then_some(Expired { due, armed })
 }
+
+#[cfg(test)]
+mod tests {
+    use punctual_model::Task;
+
+    use super::*;
+    use crate::testing::{event, idle, on, switch, task};
+
+    const OWN: u32 = 100;
+    const US: i64 = 1_000;
+
+    fn own() -> Task {
+        task("own", OWN, 4)
+    }
+
+    /// The thread arms its timer at 100 µs. Times of the timer's clock are in ns.
+    fn arms(expires_ns: i64, softexpires_ns: i64) -> TraceEvent {
+        let kind = EventKind::HrtimerStart {
+            hrtimer: 7,
+            function: 0xa1,
+            expires_ns,
+            softexpires_ns,
+        };
+        event(100, OWN, kind)
+    }
+
+    fn expires(us: u64, hrtimer: u64, now_ns: i64) -> TraceEvent {
+        let kind = EventKind::HrtimerExpireEntry {
+            hrtimer,
+            function: 0xa1,
+            now_ns,
+        };
+        event(us, 0, kind)
+    }
+
+    fn ends(us: u64, hrtimer: u64) -> TraceEvent {
+        event(us, 0, EventKind::HrtimerExpireExit { hrtimer })
+    }
+
+    fn cancels(us: u64) -> TraceEvent {
+        event(us, 0, EventKind::HrtimerCancel { hrtimer: 7 })
+    }
+
+    fn tick(us: u64) -> TraceEvent {
+        let vector = Vector::LocalTimer;
+        event(us, 0, EventKind::VectorEntry { vector })
+    }
+
+    fn tick_ends(us: u64) -> TraceEvent {
+        let vector = Vector::LocalTimer;
+        event(us, 0, EventKind::VectorExit { vector })
+    }
+
+    fn wakes(us: u64, task: Task) -> TraceEvent {
+        let target_cpu = 1;
+        event(us, 0, EventKind::Waking { task, target_cpu })
+    }
+
+    /// Returns the due times in µs of the threads that their own timers woke.
+    fn due(events: &[TraceEvent]) -> Vec<(u32, u64)> {
+        let mut timers = Timers::default();
+        let woken = events.iter().filter_map(|event| timers.take(event));
+        woken
+            .map(|(tid, timer)| (tid, timer.due.0 / 1_000))
+            .collect()
+    }
+
+    /// The timer is due at 300 µs of its clock, and expires at 340 µs, which is 540 µs in the trace.
+    fn late() -> [TraceEvent; 3] {
+        [
+            arms(330 * US, 300 * US),
+            expires(540, 7, 340 * US),
+            wakes(541, own()),
+        ]
+    }
+
+    #[test]
+    fn thread_is_due_at_the_earliest_time_that_it_asked_for() {
+        assert_eq!(due(&late()), [(OWN, 500)]);
+        let mut timers = Timers::default();
+        let woken = late().iter().filter_map(|event| timers.take(event)).last();
+        let (_, timer) = woken.unwrap();
+        assert_eq!(timer.armed, late()[0]);
+        // `sched_wakeup` shows the same.
+        let [armed, expired, _] = late();
+        let (target_cpu, new) = (1, false);
+        let wakeup = EventKind::Wakeup {
+            task: own(),
+            target_cpu,
+            new,
+        };
+        assert_eq!(due(&[armed, expired, event(541, 0, wakeup)]), [(OWN, 500)]);
+    }
+
+    #[test]
+    fn timer_that_is_already_due_is_due_when_it_is_armed() {
+        assert_eq!(
+            due(&[arms(5, 1), expires(540, 7, 540 * US), wakes(541, own())]),
+            [(OWN, 100)]
+        );
+    }
+
+    #[test]
+    fn impossible_times_are_no_due_times() {
+        let of = |expires_ns, soft, now| {
+            due(&[
+                arms(expires_ns, soft),
+                expires(540, 7, now),
+                wakes(541, own()),
+            ])
+        };
+        assert_eq!(of(300 * US, 300 * US, 300 * US), [(OWN, 540)]);
+        // Timers that are due at once are armed with 0. A timer may not expire before it is due.
+        assert_eq!(of(0, 0, 340 * US), []);
+        assert_eq!(of(-1, -1, 340 * US), []);
+        assert_eq!(of(299 * US, 300 * US, 340 * US), []);
+        assert_eq!(of(300 * US, 300 * US, 300 * US - 1), []);
+        assert_eq!(of(300 * US, 300 * US, 900 * US), []);
+        assert_eq!(of(i64::MAX, i64::MIN, i64::MAX), []);
+    }
+
+    /// The interrupt reads its clock when it begins, and then calls one function after the other.
+    #[test]
+    fn clock_was_read_when_the_interrupt_began() {
+        let [armed, _, woken] = late();
+        let first = [
+            armed.clone(),
+            tick(530),
+            expires(540, 7, 340 * US),
+            woken.clone(),
+        ];
+        assert_eq!(due(&first), [(OWN, 490)]);
+        // The first function took its time, and both have the same time.
+        let second = |now| {
+            due(&[
+                armed.clone(),
+                tick(520),
+                expires(525, 8, 340 * US),
+                ends(535, 8),
+                expires(540, 7, now),
+                woken.clone(),
+            ])
+        };
+        assert_eq!(second(340 * US), [(OWN, 480)]);
+        assert_eq!(second(350 * US), [(OWN, 490)]);
+        // An interrupt that has ended is another one.
+        for between in [tick_ends(532), switch(532, own(), 1, idle())] {
+            let events = [
+                armed.clone(),
+                tick(530),
+                between,
+                expires(540, 7, 340 * US),
+                woken.clone(),
+            ];
+            assert_eq!(due(&events), [(OWN, 500)]);
+        }
+        // Also on another CPU.
+        let elsewhere = [armed, on(2, tick(530)), expires(540, 7, 340 * US), woken];
+        assert_eq!(due(&elsewhere), [(OWN, 500)]);
+    }
+
+    #[test]
+    fn only_its_own_timer_wakes_a_thread() {
+        let [armed, expired, woken] = late();
+        let with =
+            |between: TraceEvent| due(&[armed.clone(), expired.clone(), between, woken.clone()]);
+        assert_eq!(with(tick(541)), [(OWN, 500)]);
+        // Another thread, another CPU, after the function, or after a switch.
+        assert_eq!(
+            due(&[armed.clone(), expired.clone(), wakes(541, task("x", 9, 4))]),
+            []
+        );
+        assert_eq!(
+            due(&[armed.clone(), on(2, expired.clone()), woken.clone()]),
+            []
+        );
+        assert_eq!(with(ends(540, 7)), []);
+        assert_eq!(with(ends(540, 8)), [(OWN, 500)]);
+        assert_eq!(with(switch(540, own(), 1, idle())), []);
+        // Another timer, or one that was not armed in the trace.
+        assert_eq!(
+            due(&[armed.clone(), expires(540, 8, 340 * US), woken.clone()]),
+            []
+        );
+        assert_eq!(due(&[expired.clone(), woken.clone()]), []);
+        // It expires once.
+        let twice = [armed.clone(), expired.clone(), ends(540, 7), expired, woken];
+        assert_eq!(due(&twice), []);
+    }
+
+    /// Older kernels write the cancelling of a timer directly before its expiry.
+    #[test]
+    fn cancelled_timer_expires_only_right_after() {
+        let [armed, expired, woken] = late();
+        let after = |between: &[TraceEvent]| {
+            let mut events = vec![armed.clone(), cancels(539)];
+            events.extend(between.iter().cloned());
+            events.extend([expired.clone(), woken.clone()]);
+            due(&events)
+        };
+        assert_eq!(after(&[]), [(OWN, 500)]);
+        // Another timer expired in between.
+        assert_eq!(after(&[expires(539, 8, 339 * US)]), []);
+        // It was armed again.
+        let mut again = arms(310 * US, 310 * US);
+        again.time = Nanos::from_micros(200);
+        assert_eq!(after(&[again]), [(OWN, 510)]);
+        // Another CPU cancelled it.
+        let elsewhere = [
+            armed.clone(),
+            on(2, cancels(539)),
+            expired.clone(),
+            woken.clone(),
+        ];
+        assert_eq!(due(&elsewhere), []);
+    }
+
+    #[test]
+    fn lost_events_leave_no_timer_known() {
+        let [armed, expired, woken] = late();
+        let mut timers = Timers::default();
+        timers.take(&armed);
+        timers.lost();
+        timers.take(&expired);
+        assert!(timers.take(&woken).is_none());
+        let mut timers = Timers::default();
+        timers.take(&armed);
+        timers.take(&expired);
+        timers.lost();
+        assert!(timers.take(&woken).is_none());
+    }
+}

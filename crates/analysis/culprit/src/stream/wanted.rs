@@ -64,3 +64,61 @@ impl Wanted {
         begin <= to && end >= from
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use punctual_model::{Delay, KernelPriority};
+
+    fn late() -> Late {
+        Late {
+            tid: 7,
+            comm: Comm::new(b"audio"),
+            prio: KernelPriority(50),
+            cpu: 2,
+            delay: Delay::Wakeup,
+            expected: Nanos(100),
+            actual: Nanos(200),
+            events_from: Nanos(100),
+        }
+    }
+
+    fn wanted(change: impl FnOnce(&mut Wanted)) -> Wanted {
+        let mut wanted = Wanted::longest();
+        change(&mut wanted);
+        wanted
+    }
+
+    #[test]
+    fn each_part_of_the_selection_must_match() {
+        let has = |change: fn(&mut Wanted)| wanted(change).has(&late());
+        assert!(has(|_| ()));
+        assert!(has(|wanted| wanted.cpu = Some(2)) && !has(|wanted| wanted.cpu = Some(1)));
+        assert!(has(|wanted| wanted.pids = vec![8, 7]) && !has(|wanted| wanted.pids = vec![8]));
+        assert!(has(|wanted| wanted.comm = Some(Comm::new(b"audio"))));
+        assert!(!has(|wanted| wanted.comm = Some(Comm::new(b"video"))));
+        // The thread has the name, but not the ID.
+        assert!(!has(|wanted| {
+            wanted.comm = Some(Comm::new(b"audio"));
+            wanted.pids = vec![8];
+        }));
+        for (from, to, expected) in [
+            (0, 100, true),
+            (0, 99, false),
+            (200, 300, true),
+            (201, 300, false),
+            (120, 130, true),
+            (0, 900, true),
+        ] {
+            let wanted = wanted(|wanted| wanted.between = Some((Nanos(from), Nanos(to))));
+            assert_eq!(wanted.has(&late()), expected, "{from} to {to}");
+        }
+    }
+
+    #[test]
+    fn threads_are_named_by_id_or_name() {
+        assert!(!wanted(|wanted| wanted.cpu = Some(2)).names_threads());
+        assert!(wanted(|wanted| wanted.pids = vec![7]).names_threads());
+        assert!(wanted(|wanted| wanted.comm = Some(Comm::new(b"audio"))).names_threads());
+    }
+}

@@ -209,3 +209,75 @@ fn repeated_turns_of_equal_threads_look_like_a_quota() {
     assert_eq!(in_turn(3, 4_000.0), ShareKind::Unexplained);
     assert_eq!(in_turn(3, 400.0), ShareKind::Competing);
 }
+
+/// A turn takes up to 30 ms, and a further thread adds up to 4 ms to the turns of all.
+#[test]
+fn turns_of_equal_threads_have_a_limit() {
+    assert_eq!(equal(30_000.0, false), ShareKind::Competing);
+    assert_eq!(equal(30_000.001, false), ShareKind::Unexplained);
+    assert_eq!(in_turn(1, 17_000.0), ShareKind::Competing);
+    assert_eq!(in_turn(1, 17_000.001), ShareKind::Unexplained);
+    // Shorter runs are not turns: the thread may have slept in between.
+    assert_eq!(in_turn(3, 1_000.0), ShareKind::Unexplained);
+    assert_eq!(in_turn(3, 999.999), ShareKind::Competing);
+}
+
+/// The events that would show quotas are recorded, or counters are.
+#[test]
+fn long_turn_is_no_quota_if_quotas_would_be_seen() {
+    let stream = |missing: bool| {
+        let stream = Stream::late(80_000.0)
+            .change(|window| {
+                window.delay = Delay::Taken;
+                window.victim.scheduling = Some(Scheduling {
+                    policy: Policy::Other,
+                    priority: 0,
+                });
+            })
+            .on(1, VICTIM)
+            .switch(0.0, ordinary(), RUNNABLE, outsider())
+            .switch(80_000.0, outsider(), RUNNABLE, ordinary());
+        let stream = if missing {
+            stream.missing(REFILL)
+        } else {
+            stream
+        };
+        punctual_culprit::find(&stream.window).blame
+    };
+    let kind = |missing| stream(missing).largest().unwrap().kind();
+    assert_eq!(kind(true), ShareKind::Unexplained);
+    assert_eq!(kind(false), ShareKind::Competing);
+    // The thread that ran is still named.
+    let detail = stream(true).largest().unwrap().detail().unwrap();
+    assert!(
+        detail.contains("outsider-61 (nice 0) ran meanwhile"),
+        "{detail}"
+    );
+}
+
+/// The thread ran between two turns of an equal one, so they are two waits.
+#[test]
+fn turns_in_different_waits_do_not_add_up() {
+    let largest = |between: f64| {
+        let stream = Stream::late(60_000.0)
+            .change(|window| {
+                window.delay = Delay::Job;
+                window.victim.scheduling = Some(Scheduling {
+                    policy: Policy::Other,
+                    priority: 0,
+                });
+            })
+            .missing(REFILL)
+            .on(1, VICTIM)
+            .switch(-10.0, idle(), RUNNABLE, ordinary())
+            .switch(1_000.0, ordinary(), RUNNABLE, outsider())
+            .switch(21_000.0, outsider(), RUNNABLE, ordinary())
+            .switch(21_000.0 + between, ordinary(), RUNNABLE, outsider())
+            .switch(41_000.0 + between, outsider(), RUNNABLE, ordinary());
+        let blame = punctual_culprit::find(&stream.window).blame;
+        blame.largest().unwrap().kind()
+    };
+    assert_eq!(largest(1_000.0), ShareKind::Competing);
+    // One turn of 40 ms is too long.
+    assert_eq!(largest(0.0), ShareKind::Unexplained);
+}

@@ -185,3 +185,20 @@ proptest! {
         prop_assert!(!lost.is_empty() || all == 849.0, "{}", all);
     }
 }
+
+/// The waiter spins in one part of its call only, before or after an interrupt.
+#[test]
+fn interrupt_in_the_call_does_not_prolong_the_spin() {
+    let unlocked = [(300.0, enter(FUTEX, [0x7f10, UNLOCK]))];
+    for (begins, ends, spun, elsewhere) in [
+        (500.0, &[][..], 405.0, 350.0 + 80.0),
+        (51.0, &unlocked, 249.0, 1.0 + 100.0 + 485.0),
+    ] {
+        let stream = spins(&[(begins, owns(20))], ends, LOCK).irq(400.0, 420.0, 24, "eth0");
+        let found = explained(&stream);
+        assert_eq!(held(&found), spun, "{found:#?}");
+        assert_eq!(share(&found, ShareKind::SystemCall, "futex"), elsewhere);
+        let sum: u64 = found.shares.iter().map(|share| share.ns.0).sum();
+        assert_eq!(sum, 1_000_000);
+    }
+}

@@ -62,3 +62,21 @@ fn unlikely_holders_are_not_hinted() {
         assert_eq!(with, without, "{name}");
     }
 }
+
+/// A thread that was preempted for less than half of the time is not the reason for it.
+#[test]
+fn hint_needs_half_of_the_time() {
+    // The job computes from 12 µs on.
+    let is_hinted = |stream: &Stream| {
+        let (without, with) = explained(stream, &[20]);
+        with != without
+    };
+    assert!(is_hinted(&spinning(544.0)) && !is_hinted(&spinning(543.999)));
+    // The job computes for half of its time, or less.
+    let in_call = |until: f64| {
+        spinning(900.0)
+            .event(15.0, enter(READ, [3, 0]))
+            .event(until, exit(READ))
+    };
+    assert!(is_hinted(&in_call(503.0)) && !is_hinted(&in_call(503.001)));
+}

@@ -1,7 +1,7 @@
 //! The CPU quota of a control group.
 
 use insta::assert_snapshot;
-use punctual_model::{Nanos, Policy, Scheduling, Throttle};
+use punctual_model::{Delay, Nanos, Policy, Scheduling, ShareKind, Throttle};
 
 use crate::stream::*;
 
@@ -87,4 +87,50 @@ fn real_time_threads_are_exempt() {
         .switch(49_990.0, hog, SLEEPS, victim())
         .change(|window| window.evidence.throttles = vec![rise(-5_000.0, 50_200.0, 55)]);
     assert_snapshot!(stream.summary());
+}
+
+/// An equal thread runs for this long in µs, and the counters of the group rose then.
+fn taken(long: f64, rises: Vec<Throttle>) -> ShareKind {
+    let ordinary = task("victim", VICTIM, 120);
+    let stream = Stream::late(long)
+        .change(|window| {
+            window.delay = Delay::Taken;
+            window.evidence.throttles = rises;
+            window.victim.scheduling = Some(Scheduling {
+                policy: Policy::Other,
+                priority: 0,
+            });
+        })
+        .on(1, VICTIM)
+        .switch(0.0, ordinary, RUNNABLE, outsider())
+        .switch(long, outsider(), RUNNABLE, ordinary);
+    let blame = punctual_culprit::find(&stream.window).blame;
+    blame.largest().unwrap().kind()
+}
+
+/// The throttling of half of a wait of at least 5 ms explains it.
+#[test]
+fn throttling_decides_a_long_wait() {
+    use ShareKind::{Competing, Throttled, Unexplained};
+    let around = |ms: u64| vec![rise(-1_000.0, 9_000.0, ms)];
+    assert_eq!(taken(5_000.0, around(3)), Throttled);
+    assert_eq!(taken(4_999.999, around(3)), Unexplained);
+    assert_eq!(taken(6_000.0, around(3)), Throttled);
+    assert_eq!(taken(6_000.002, around(3)), Unexplained);
+    // Two times add up.
+    let two = || vec![rise(-1_000.0, 3_000.0, 2), rise(3_000.0, 9_000.0, 2)];
+    assert_eq!(
+        (taken(8_000.0, two()), taken(8_000.002, two())),
+        (Throttled, Unexplained)
+    );
+    // The counters must have risen at the time of the wait.
+    let during = |from: f64, to: f64| taken(8_000.0, vec![rise(from, to, 8)]);
+    assert_eq!(
+        (during(-9_000.0, 0.0), during(-9_000.0, -0.001)),
+        (Throttled, Competing)
+    );
+    assert_eq!(
+        (during(8_000.0, 9_000.0), during(8_000.001, 9_000.0)),
+        (Throttled, Competing)
+    );
 }

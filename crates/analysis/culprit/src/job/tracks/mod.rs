@@ -383,3 +383,6 @@ fn kernel_priority(scheduling: punctual_model::Scheduling) -> KernelPriority {
         _ => KernelPriority(120),
     }
 }
+
+#[cfg(test)]
+mod tests;
