@@ -35,9 +35,6 @@ pub(crate) fn exact_interval(count: u64, all: u64) -> Option<(f64, f64)> {
 /// Returns the `share` quantile of the beta distribution by bisection to the last digit. The
 /// function of statrs does not terminate for a large `b`.
 fn beta_quantile(share: f64, a: f64, b: f64) -> Option<f64> {
-    if b <= 0.0 {
-        return Some(1.0);
-    }
     let (mut low, mut high) = (0.0, 1.0);
     loop {
         let middle = 0.5 * (low + high);
