@@ -204,6 +204,18 @@ mod tests {
         assert!(drift(&figures(40, 0.01, 0.02), 4, 1.0).is_some());
     }
 
+    /// Each sequence of two levels of noise on a line. Two segments of four runs are the least.
+    #[test]
+    fn seven_runs_have_no_drift() {
+        let of = |runs: usize, pattern: u32| {
+            let noise = |run: usize| 0.01 * f64::from(pattern >> run & 1);
+            let level = |run: usize| (9.0 + 0.5 * run as f64 + noise(run)).exp();
+            drift(&Values::Figures((0..runs).map(level).collect()), 0, 0.05).is_some()
+        };
+        assert!((0..1 << 7).all(|pattern| !of(6, pattern) && !of(7, pattern)));
+        assert!((0..1 << 8).any(|pattern| of(8, pattern)));
+    }
+
     /// The square root of the count at the start is 0, and that at the end is 3.9.
     #[test]
     fn rise_from_nothing_has_no_finite_ratio() {
