@@ -337,3 +337,28 @@ fn number_of_permutations_limits_the_probability() {
     assert!((level(&four[..1]) - 0.01).abs() < 1e-12 && (level(&four) - 0.0075).abs() < 1e-12);
     assert!((level(&[vec![stepped, flat(1)]]) - 0.005).abs() < 1e-12);
 }
+
+/// Permutations accept splits of levels that only wander. The second test refuses them, in a family
+/// of one series as well as in a larger one.
+#[test]
+fn wandering_levels_have_no_steps() {
+    let mut splits = 0;
+    for seed in 0..12 {
+        let mut random = Rng::with_seed(seed);
+        let mut wander = wander::Wander::new(0.9, &mut random);
+        let figures: Vec<f64> = (0..120)
+            .map(|_| 1_000.0 * (0.1 * wander.next(&mut random)).exp())
+            .collect();
+        let one = vec![Values::Figures(figures)];
+        splits += candidates_of(std::slice::from_ref(&one), 1, seed)[0][0].len();
+        let two = vec![one[0].clone(), Values::Figures(vec![7.0; 120])];
+        for family in [one, two] {
+            let courses = courses_of(&[family], seed).remove(0);
+            assert!(
+                courses.iter().all(|course| course.steps.is_empty()),
+                "{courses:?}"
+            );
+        }
+    }
+    assert!(splits >= 6, "{splits}");
+}
