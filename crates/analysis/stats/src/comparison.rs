@@ -332,7 +332,7 @@ mod tests {
 
     use super::*;
 
-    /// Three runs of 3 s, the first of which began last.
+    /// Three runs of 3 s. The first one began last.
     fn runs() -> Vec<Recording> {
         let run = |minute: i64| {
             let mut run = testing::recording(1, 2);

@@ -32,7 +32,7 @@ mod tests {
 
     use super::*;
 
-    /// Six samples, of which one is early, and two missed periods.
+    /// Five samples, an early sample and two missed periods.
     #[test]
     fn figures_are_shares_of_their_samples() {
         let mut histogram = Histogram::new();

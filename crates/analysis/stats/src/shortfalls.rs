@@ -165,7 +165,7 @@ mod tests {
             let figures = figures.iter().map(|name| (*name).to_owned()).collect();
             (figures, why.to_owned(), seconds)
         };
-        // Another figure has a line of its own.
+        // Each figure has its own line.
         let one = of(None, [20, 500]);
         assert_eq!(
             found(&[one]),

@@ -274,7 +274,7 @@ mod tests {
         assert!((found[4] - (3.0 + 4.0 * 1.4826)).abs() < 1e-9, "{found:?}");
         assert_eq!((&found[5..8], found[9]), (&all[5..8], 15.0));
         assert!((found[8] - (12.0 - 4.0 * 1.4826)).abs() < 1e-9, "{found:?}");
-        // Without variation there is no scale, and nothing is clipped.
+        // Nothing is clipped without variation.
         let flat = [7.0, 7.0, 7.0, 50.0, 7.0];
         assert_eq!(clipped(&flat, &[]), flat);
     }
@@ -290,7 +290,7 @@ mod tests {
         assert!(of(&|run| 30.0 * share(run).powi(3), &[20, 40]));
         assert!(!of(&|run| from(run, 30), &[30]));
         assert!(!of(&|run| from(run, 20) - from(run, 40), &[20, 40]));
-        // A curve is no better than a step that explains everything.
+        // A step that explains everything is better than a curve.
         assert!(!is_smooth(
             &levels(60, 0.0, |run| from(run, 30)),
             &[30],

@@ -384,7 +384,7 @@ mod tests {
         let later = [(10.0, 2.0), (20.0, 2.0), (0.0, 1.0)];
         near(dispersion(&a, &later), (6.4 + 35.0 / 3.0) / 3.0);
         near(dispersion(&later, &a), (6.4 + 35.0 / 3.0) / 3.0);
-        // A side without events is no evidence of variation.
+        // A side without events does not show variation.
         near(dispersion(&a, &b), 3.2);
         near(dispersion(&b, &a), 3.2);
         // Nor is a run without exposure.

@@ -225,7 +225,7 @@ mod tests {
         assert_eq!(spikes(125.1, 8), [3]);
         // Seven runs are too few.
         assert!(spikes(900.0, 7).is_empty());
-        // A lower level makes another segment. A run without a maximum is no spike.
+        // A lower level makes another segment. A run without a maximum is not a spike.
         let mut levels = vec![100.0; 24];
         levels[12..].fill(50.0);
         (levels[5], levels[20]) = (0.0, 70.0);

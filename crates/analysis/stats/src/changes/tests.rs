@@ -290,7 +290,7 @@ fn steps_are_those_of_their_series() {
     assert_eq!(found, expected);
 }
 
-/// A few runs with high counts, which the Poisson likelihood takes for a level of their own.
+/// A few runs with high counts, which the Poisson likelihood takes for another level.
 #[test]
 fn burst_of_high_counts_does_not_hide_a_step() {
     let mut found = 0;

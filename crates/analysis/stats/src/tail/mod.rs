@@ -331,7 +331,7 @@ mod tests {
             why(&|one| one.series.rows.truncate(21)),
             Some(NoTail::FewIntervals)
         );
-        // Rows of another thread are no evidence.
+        // Rows of another thread do not count.
         assert_eq!(
             why(&|one| one.series.rows.iter_mut().for_each(|row| row.thread = 1)),
             Some(NoTail::FewIntervals)
@@ -421,7 +421,7 @@ mod tests {
         // A cluster below the tail changes the shape from the lowest threshold on.
         let cluster = with_tail(&[(2_000, 59_400), (3_010, 300)], 3_030.0, 300);
         assert_eq!(why(&cluster), Some(NoTail::Unsteady));
-        // The same tail without the cluster is steady. Its series is that of other samples.
+        // Without the cluster, the tail is steady.
         let steady = with_tail(&[(2_000, 59_400)], 2_010.0, 600);
         let found = why(&steady);
         assert!(
