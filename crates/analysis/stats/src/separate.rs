@@ -390,4 +390,23 @@ mod tests {
         let (explained, p) = test(&[1.0, 2.0, 2.0, 1.0], &splits, 99);
         assert_eq!((explained, p), (vec![0.0], vec![1.0]));
     }
+
+    /// 40,000,000 by 400 machines and 30 facts. With 5 facts, there would be 20,000.
+    #[test]
+    fn large_fleets_have_fewer_permutations() {
+        let permutations = |names: usize| {
+            let facts_of = |number: usize| -> Facts {
+                let value = |name: usize| Some((number / (name + 1) % 2).to_string());
+                (0..names)
+                    .map(|name| (format!("fact {name}"), value(name)))
+                    .collect()
+            };
+            let facts: Vec<Facts> = (0..400).map(facts_of).collect();
+            let machines: Vec<(f64, &Facts)> = facts.iter().map(|one| (1.0, one)).collect();
+            let found = separate(&machines);
+            assert_eq!((found.separators.len(), found.left_out), (names, 0));
+            found.permutations
+        };
+        assert_eq!([permutations(30), permutations(5)], [3_333, 4_999]);
+    }
 }
