@@ -545,4 +545,22 @@ mod tests {
         timer.explanation = four.explanation.clone();
         assert_eq!(lost([&[&timer], &[none]]), Vec::<String>::new());
     }
+
+    /// A thread that exists on both sides, but had jobs on one side only.
+    #[test]
+    fn idle_threads_are_not_compared() {
+        let (mut a, mut b) = (server(100, 2, 40), server(200, 2, 40));
+        for one in [&mut a, &mut b] {
+            one.threads[2].label = Some("flush-7".to_owned());
+        }
+        let titles = |a: &Recording, b: &Recording| -> Vec<Option<String>> {
+            let channels = compared(a, b).unwrap().channels.into_iter();
+            channels.map(|channel| channel.title).collect()
+        };
+        let all = ["redis (main)", "redis", "flush"].map(|title| Some(title.to_owned()));
+        assert_eq!(titles(&a, &b), all);
+        b.threads[2].histogram = punctual_model::Histogram::new();
+        assert_eq!(titles(&a, &b), all[..2]);
+        assert_eq!(titles(&b, &a), all[..2]);
+    }
 }

@@ -426,3 +426,15 @@ fn channels_are_those_of_both_sides() {
     );
     assert_eq!(found.channels[0].title, None);
 }
+
+/// A quarter of the samples is of unknown latency, so the median is known and p90 is not.
+#[test]
+fn quantile_among_unknown_latencies_says_so() {
+    let mut a = run(20, &[(2_000, 60), (2_100, 40)]);
+    a.threads[0].histogram.add_unplaced(700, Nanos(50_000));
+    let found = compared(&a, &a, &[0.5, 0.9, 0.999_99], None);
+    let why = |place: usize| found.channels[0].quantiles[place].not_known.as_deref();
+    assert_eq!(why(0), None);
+    assert_eq!(why(1), Some("among samples of unknown latency"));
+    assert_eq!(why(2), Some("too few samples above it"));
+}
