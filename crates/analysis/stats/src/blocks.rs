@@ -259,4 +259,173 @@ mod tests {
         assert_eq!(why(&[500; 9]), format!("has 9 rows {few}"));
         assert_eq!(join(segments(&[500; 10])).unwrap().each.len(), 10);
     }
+
+    /// Segments with this share of 100 samples at the second value.
+    fn shares(each: impl IntoIterator<Item = u64>) -> Vec<Segment> {
+        let segment = |late: u64| Segment {
+            filled: vec![(0, 100 - late), (1, late)],
+            ..Segment::default()
+        };
+        each.into_iter().map(segment).collect()
+    }
+
+    #[test]
+    fn last_block_has_the_rest_of_the_intervals() {
+        let all = shares(1..=25);
+        let blocks = chunks(&all, 4);
+        let late: Vec<u64> = blocks.iter().map(|block| block.from(1)).collect();
+        assert_eq!(late, [10, 26, 42, 58, 74, 21 + 22 + 23 + 24 + 25]);
+        let totals: Vec<u64> = blocks.iter().map(Segment::total).collect();
+        assert_eq!(totals, [400, 400, 400, 400, 400, 500]);
+        assert_eq!(blocks[0].filled, [(0, 390), (1, 10)]);
+        assert_eq!(
+            (
+                chunks(&all, 25).len(),
+                chunks(&all, 1).len(),
+                chunks(&all, 13).len()
+            ),
+            (1, 25, 1)
+        );
+    }
+
+    #[test]
+    fn long_runs_have_at_most_240_blocks() {
+        for (number, length, blocks) in [
+            (240, 1, 240),
+            (241, 2, 120),
+            (2_400, 10, 240),
+            (2_450, 11, 222),
+        ] {
+            let found = join(shares((0..number).map(|n| 20 + n * 7 % 5))).unwrap();
+            assert_eq!(
+                (found.length, found.each.len()),
+                (length, blocks),
+                "{number}"
+            );
+            assert_eq!(found.intervals.len() as u64, number);
+        }
+        // At least 10 blocks remain, however correlated the intervals are.
+        for number in [10, 19, 20, 57] {
+            let found = join(shares(0..number)).unwrap();
+            assert_eq!(found.each.len() as u64, number / (number / 10), "{number}");
+        }
+        // Levels that last for four intervals need longer blocks than independent intervals.
+        let lasting = join(shares((0..400).map(|n| 30 + 20 * (n / 4 % 2)))).unwrap();
+        assert!((4..=16).contains(&lasting.length), "{}", lasting.length);
+    }
+
+    /// The textbook variance of a mean of `length` values with geometric correlation.
+    #[test]
+    fn inflation_is_the_ratio_of_variances() {
+        for (memory, length) in [(0.0, 1), (0.3, 4), (0.9, 1), (0.9, 25), (0.99, 100)] {
+            let lags =
+                |most: i32| (1..most).map(move |lag| (f64::from(lag), f64::powi(memory, lag)));
+            let whole = 1.0 + 2.0 * lags(5_000).map(|(_, one)| one).sum::<f64>();
+            let weight = |lag: f64| 1.0 - lag / f64::from(length);
+            let within = 1.0
+                + 2.0
+                    * lags(length)
+                        .map(|(lag, one)| weight(lag) * one)
+                        .sum::<f64>();
+            let found = inflation(memory, length as usize);
+            assert!(
+                (found / (whole / within) - 1.0).abs() < 1e-9,
+                "{memory} {length}: {found}"
+            );
+        }
+    }
+
+    /// Kendall's correction adds (1 + 3 r)/n.
+    #[test]
+    fn memory_is_the_corrected_correlation() {
+        let near = |found: f64, known: f64| assert!((found - known).abs() < 1e-12, "{found}");
+        // 0.25 at lag 1. At lag 2 it is -0.3 + 1/4, which shows no persistence.
+        near(memory_of(&[1.0, 2.0, 3.0, 4.0]), 0.25 + 1.75 / 4.0);
+        // Deviations -1.5, 1.5, -0.5, 0.5: -3.25 of 5.
+        near(memory_of(&[1.0, 4.0, 2.0, 3.0]), 0.0);
+        assert_eq!(
+            (memory_of(&[2.0; 9]), memory_of(&[]), memory_of(&[5.0])),
+            (0.0, 0.0, 0.0)
+        );
+        let rising: Vec<f64> = (0..400).map(f64::from).collect();
+        assert_eq!(memory_of(&rising), 0.99);
+        // Two levels for 50 values each. Alternating noise lowers the correlation with the next
+        // value, but not that with the one after it.
+        let level = |n: usize| {
+            if (n / 50).is_multiple_of(2) {
+                1.0
+            } else {
+                -1.0
+            }
+        };
+        let noise = |n: usize| if n.is_multiple_of(2) { 0.5 } else { -0.5 };
+        let hidden: Vec<f64> = (0..400).map(|n| level(n) + noise(n)).collect();
+        let [next, after] = [1, 2].map(|lag| correlation(&hidden, lag).unwrap());
+        assert!(next < 0.6 && after > 0.9, "{next} {after}");
+        near(
+            memory_of(&hidden),
+            (after + (1.0 + 3.0 * after) / 400.0).sqrt(),
+        );
+        // Noise alone has no persistence, even if the values after the next are equal.
+        let alone: Vec<f64> = (0..400).map(noise).collect();
+        assert_eq!(memory_of(&alone), 0.0);
+    }
+
+    #[test]
+    fn quantile_of_a_segment_is_the_nearest_rank() {
+        let segment = Segment {
+            filled: vec![(1, 2), (4, 1), (9, 1)],
+            ..Segment::default()
+        };
+        let places = [0.0, 0.5, 0.51, 0.75, 0.76, 1.0].map(|quantile| place_of(&segment, quantile));
+        assert_eq!(places, [1, 1, 4, 4, 9, 9]);
+        assert_eq!(place_of(&Segment::default(), 0.5), 0);
+    }
+
+    /// Two threads in two intervals, a third thread that is not selected, and an empty interval.
+    #[test]
+    fn intervals_combine_the_selected_threads() {
+        use punctual_model::IntervalRow;
+        let histogram = |values: &[i64]| {
+            let mut histogram = Histogram::new();
+            values
+                .iter()
+                .for_each(|ns| histogram.record(SignedNanos(*ns)));
+            histogram
+        };
+        let row = |thread, second, missed, values: &[i64]| {
+            IntervalRow::new(thread, Nanos::from_secs(second), missed, &histogram(values))
+        };
+        let mut series = Series {
+            interval_ns: Nanos::from_secs(1),
+            dropped: 0,
+            rows: vec![
+                row(1, 2, 1, &[20, -4]),
+                row(0, 1, 0, &[10, 20]),
+                row(1, 1, 2, &[20, -1, -2]),
+                row(2, 1, 50, &[10, 10, 10]),
+                row(0, 3, 0, &[]),
+                row(0, 4, 5, &[]),
+                row(0, 5, 0, &[-9]),
+            ],
+        };
+        // Two samples of the first row are in no bucket.
+        series.rows[0].count += 2;
+        let scale = Scale::from_histograms([&histogram(&[10, 20])].into_iter());
+        let segment = |filled: &[(u32, u64)], early, missed| Segment {
+            filled: filled.to_vec(),
+            early,
+            missed,
+        };
+        assert_eq!(
+            intervals(&scale, &series, &[0, 1]),
+            [
+                segment(&[(0, 1), (1, 2)], 2, 2),
+                segment(&[(1, 1), (2, 2)], 1, 1),
+                segment(&[], 0, 5),
+                segment(&[], 1, 0),
+            ]
+        );
+        assert_eq!(intervals(&scale, &series, &[7]), []);
+    }
 }

@@ -294,4 +294,138 @@ mod tests {
         let empty = carry_over(&vec![vec![(0, 0), (1, 0)]; 6], 1)[0];
         assert!(!empty.is_shown(), "{empty:?}");
     }
+
+    /// Rounds whose counts are exact products: of `level` of the round, of `own` of the arm and of
+    /// `before` of the arm before it. Each order of the arms occurs, in a mixed sequence.
+    fn exact(number: usize, own: &[f64], before: &[f64]) -> Vec<Vec<Counted>> {
+        let random = &mut Rng::with_seed(4);
+        let mut last = 0;
+        (0..number)
+            .map(|round| {
+                let mut arms: Vec<usize> = (0..own.len()).collect();
+                random.shuffle(&mut arms);
+                let level = 1e6 * (1 + round % 3) as f64;
+                let count = |arm: usize| {
+                    let product = own[arm] * before[std::mem::replace(&mut last, arm)];
+                    (arm as u32, (level * product) as u64)
+                };
+                arms.into_iter().map(count).collect()
+            })
+            .collect()
+    }
+
+    #[test]
+    fn exact_products_are_taken_apart() {
+        let [one] = carry_over(&exact(40, &[1.0, 2.0], &[1.0, 3.0]), 1)[..] else {
+            panic!("one arm besides the baseline");
+        };
+        assert!((one.found / 3.0 - 1.0).abs() < 0.1, "{one:?}");
+        assert!((one.total / 6.0 - 1.0).abs() < 0.1, "{one:?}");
+        // No random order gives as much.
+        assert_eq!(one.p, 1.0 / 200.0);
+        assert!(
+            (one.low * one.high / one.found.powi(2) - 1.0).abs() < 1e-9,
+            "{one:?}"
+        );
+        assert!(1.0 < one.low && one.low < one.found && one.is_shown() && !one.is_excluded());
+        let three = carry_over(&exact(60, &[1.0, 2.0, 0.5], &[1.0, 1.0, 4.0]), 1);
+        assert_eq!(three.len(), 2);
+        for (one, (found, total)) in three.iter().zip([(1.0, 2.0), (4.0, 2.0)]) {
+            assert!((one.found / found - 1.0).abs() < 0.1, "{one:?}");
+            assert!((one.total / total - 1.0).abs() < 0.1, "{one:?}");
+        }
+    }
+
+    /// The interval is as wide as the shares that random orders give: 1.96 of their spread.
+    #[test]
+    fn interval_is_the_spread_of_random_orders() {
+        let rounds = exact(40, &[1.0, 1.0], &[1.0, 1.5]);
+        let one = carry_over(&rounds, 1)[0];
+        let mut drawn: Vec<f64> = Vec::new();
+        let mut random = Rng::with_seed(77);
+        for _ in 0..400 {
+            let again: Vec<Vec<(usize, f64)>> = (rounds.iter())
+                .map(|round| {
+                    let mut arms = [0, 1];
+                    random.shuffle(&mut arms);
+                    arms.into_iter()
+                        .zip(round)
+                        .map(|(arm, one)| (arm, one.1 as f64))
+                        .collect()
+                })
+                .collect();
+            drawn.push(fit(&blocks(&again), 40, 2).1[1].ln());
+        }
+        let spread = (drawn.iter().map(|one| one * one).sum::<f64>() / 400.0).sqrt();
+        let wide = (one.high / one.found).ln() / spread;
+        assert!((1.7..2.2).contains(&wide), "{wide}");
+    }
+
+    #[test]
+    fn fit_is_that_of_the_margins() {
+        let rounds: Vec<Vec<(usize, f64)>> = (exact(30, &[1.0, 3.0], &[1.0, 0.5]).iter())
+            .map(|round| {
+                round
+                    .iter()
+                    .map(|one| (one.0 as usize, one.1 as f64))
+                    .collect()
+            })
+            .collect();
+        let all = blocks(&rounds);
+        assert_eq!((all.len(), all[0].before, all[7].round), (60, 0, 3));
+        assert!(all.windows(2).all(|pair| pair[1].before == pair[0].arm));
+        let (own, before) = fit(&all, 30, 2);
+        for (found, known) in [(own, [1.0, 3.0]), (before, [1.0, 0.5])] {
+            assert_eq!(found[0], 1.0);
+            assert!((found[1] / known[1] - 1.0).abs() < 0.1, "{found:?}");
+        }
+        // Without events, nothing differs.
+        let none = vec![vec![(0, 0.0), (1, 0.0)]; 8];
+        assert_eq!(fit(&blocks(&none), 8, 2), (vec![1.0; 2], vec![1.0; 2]));
+    }
+
+    #[test]
+    fn equal_counts_exclude_carry_over() {
+        let one = carry_over(&exact(6, &[1.0, 1.0], &[1.0, 1.0]), 1)[0];
+        assert_eq!(
+            (one.p, one.is_shown(), one.is_excluded()),
+            (1.0, false, true)
+        );
+        assert!(
+            (one.found - 1.0).abs() < 1e-6 && (one.high - 1.0).abs() < 1e-6,
+            "{one:?}"
+        );
+        assert_eq!(carry_over(&exact(5, &[1.0, 1.0], &[1.0, 1.0]), 1), []);
+    }
+
+    /// All limits of the 80% to 125% band, and of the p-values.
+    #[test]
+    fn small_carry_over_is_within_all_limits() {
+        let one = CarryOver {
+            found: 1.0,
+            low: 0.8,
+            high: 1.25,
+            p: 0.1,
+            total: 1.25,
+        };
+        assert!(one.is_excluded());
+        let others = [
+            CarryOver { low: 0.79, ..one },
+            CarryOver { high: 1.26, ..one },
+            CarryOver { total: 1.26, ..one },
+            CarryOver { total: 0.79, ..one },
+            CarryOver { p: 0.099, ..one },
+        ];
+        assert!(others.iter().all(|other| !other.is_excluded()));
+        let shown = [0.049, 0.05, 0.3].map(|p| CarryOver { p, ..one }.is_shown());
+        assert_eq!(shown, [true, false, false]);
+        let contradicts = |p| CarryOver { p, ..one }.may_contradict(Ordering::Less);
+        assert_eq!([0.249, 0.25].map(contradicts), [true, false]);
+        let equal = CarryOver {
+            p: 0.1,
+            total: 1.0,
+            ..one
+        };
+        assert!(!equal.may_contradict(Ordering::Less) && !equal.may_contradict(Ordering::Greater));
+    }
 }

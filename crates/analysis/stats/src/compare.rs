@@ -275,4 +275,176 @@ mod tests {
         assert_eq!(of(1.0, 9.0, false), Change::NoneFound);
         assert_eq!(of(-9.0, -1.0, true), Change::NoneFound);
     }
+
+    fn estimate(low: f64, high: f64, p_adjusted: f64) -> Estimate {
+        Estimate {
+            difference_low: low,
+            difference_high: high,
+            ratio_low: None,
+            ratio_high: None,
+            p: p_adjusted,
+            p_adjusted,
+        }
+    }
+
+    #[test]
+    fn change_needs_significance_and_a_direction() {
+        for (low, high, p, more, expected) in [
+            (-1.0, 9.0, 0.049, true, Change::Worse),
+            (-9.0, 1.0, 0.049, false, Change::Better),
+            (1.0, 9.0, 0.05, true, Change::NoneFound),
+            (-9.0, -1.0, 0.05, false, Change::NoneFound),
+            (-9.0, 0.0, 0.01, true, Change::NoneFound),
+            (0.0, 9.0, 0.01, false, Change::NoneFound),
+        ] {
+            assert_eq!(
+                change(estimate(low, high, p), more),
+                expected,
+                "{low} {high} {p}"
+            );
+        }
+    }
+
+    /// A channel whose figures have these changes and rates.
+    fn channel(quantiles: &[(f64, Change, Option<i64>)], rates: &[(Change, [u64; 2])]) -> Channel {
+        let recording = punctual_model::testing::recording(1, 2);
+        let found = compare(&recording, &recording, &Options::default()).unwrap();
+        let mut channel = found.channels[0].clone();
+        let one = channel.quantiles[0].clone();
+        channel.quantiles = (quantiles.iter())
+            .map(|(quantile, change, difference)| Quantile {
+                quantile: *quantile,
+                change: *change,
+                difference_ns: difference.map(punctual_model::SignedNanos),
+                estimate: None,
+                not_known: None,
+                ..one.clone()
+            })
+            .collect();
+        let side = |count: u64| RateOfSide {
+            count,
+            of: 1_000,
+            per_million: count as f64 * 1e3,
+            low: 0.0,
+            high: 0.0,
+        };
+        let rate = |(change, [a, b]): &(Change, [u64; 2])| Rate {
+            what: "missed".to_owned(),
+            from_ns: None,
+            baseline: Some(side(*a)),
+            candidate: Some(side(*b)),
+            estimate: None,
+            not_known: None,
+            measure_ns: None,
+            change: *change,
+        };
+        channel.rates = rates.iter().map(rate).collect();
+        channel.recorded = [2_000, 2_000];
+        channel
+    }
+
+    /// Worse comes before better, and an open question only if nothing was found.
+    #[test]
+    fn most_important_change_is_that_of_the_comparison() {
+        use Change::{Better, NoneFound, Unknown, Worse};
+        let of = |quantiles: &[(f64, Change, Option<i64>)], rates: &[(Change, [u64; 2])]| {
+            overall(&[
+                channel(&[(0.5, NoneFound, Some(0))], &[]),
+                channel(quantiles, rates),
+            ])
+        };
+        assert_eq!(
+            of(&[(0.5, Better, Some(-1)), (0.9, Worse, Some(1))], &[]),
+            Worse
+        );
+        assert_eq!(of(&[(0.5, Better, Some(-1))], &[(Unknown, [1, 1])]), Better);
+        assert_eq!(of(&[], &[(Worse, [1, 9])]), Worse);
+        assert_eq!(of(&[], &[]), NoneFound);
+        // A figure with enough samples could not be judged.
+        assert_eq!(of(&[(0.99, Unknown, Some(3))], &[]), Unknown);
+        assert_eq!(of(&[], &[(Unknown, [0, 2])]), Unknown);
+        assert_eq!(of(&[], &[(Unknown, [2, 0])]), Unknown);
+        // Too few samples above the quantile, no value, and a count that never happened.
+        assert_eq!(of(&[(0.999, Unknown, Some(3))], &[]), NoneFound);
+        assert_eq!(of(&[(0.99, Unknown, None)], &[]), NoneFound);
+        assert_eq!(of(&[], &[(Unknown, [0, 0])]), NoneFound);
+        assert_eq!(overall(&[]), Unknown);
+        assert_eq!(
+            overall(&[channel(&[(0.5, Unknown, Some(1))], &[])]),
+            Unknown
+        );
+    }
+
+    /// Holm: 0.01, 0.02 and 0.03 times 3, 2 and 1. All are significant together.
+    #[test]
+    fn figures_of_all_channels_are_adjusted_together() {
+        let with = |mut channel: Channel, values: [Option<f64>; 2]| {
+            channel.quantiles[0].estimate = values[0].map(|p| estimate(1.0, 2.0, p));
+            channel.rates[0].estimate = values[1].map(|p| estimate(-2.0, -1.0, p));
+            channel
+        };
+        let one = || {
+            channel(
+                &[(0.5, Change::Unknown, Some(1))],
+                &[(Change::Unknown, [4, 1])],
+            )
+        };
+        let mut channels = [
+            with(one(), [Some(0.03), Some(0.01)]),
+            with(one(), [None, Some(0.02)]),
+        ];
+        judge_together(&mut channels);
+        let adjusted = |channel: &Channel| {
+            let each = [channel.quantiles[0].estimate, channel.rates[0].estimate];
+            each.map(|one| one.map(|one| one.p_adjusted))
+        };
+        assert_eq!(
+            channels.each_ref().map(adjusted),
+            [[Some(0.04), Some(0.03)], [None, Some(0.04)]]
+        );
+        let changes = |channel: &Channel| (channel.quantiles[0].change, channel.rates[0].change);
+        let expected = [
+            (Change::Worse, Change::Better),
+            (Change::Unknown, Change::Better),
+        ];
+        assert_eq!(channels.each_ref().map(changes), expected);
+        // A fourth test makes all of them insignificant.
+        let mut channels = [
+            with(one(), [Some(0.03), Some(0.013)]),
+            with(one(), [Some(0.9), Some(0.02)]),
+        ];
+        judge_together(&mut channels);
+        let expected = [(Change::NoneFound, Change::NoneFound); 2];
+        assert_eq!(channels.each_ref().map(changes), expected);
+    }
+
+    #[test]
+    fn unsuitable_recordings_are_refused_by_name() {
+        let a = punctual_model::testing::recording(1, 2);
+        let mut other = a.clone();
+        other.probe.name = "signal".to_owned();
+        let options = Options::default();
+        let error = compare(&a, &other, &options).unwrap_err();
+        assert!(
+            matches!(error, CompareError::Probes { ref candidate, .. } if candidate == "signal")
+        );
+        let mut empty = a.clone();
+        empty.threads[0].histogram = punctual_model::Histogram::new();
+        let nothing = CompareError::Nothing {
+            id: empty.id.short(),
+        };
+        for (one, two) in [(&a, &empty), (&empty, &a)] {
+            assert_eq!(compare(one, two, &options), Err(nothing.clone()));
+        }
+        assert_eq!(compare_runs(&[&a], &[], &options), Err(CompareError::NoRun));
+        let found = compare(&a, &a, &options).unwrap();
+        assert_eq!(
+            (found.unit, found.replicates, found.seed),
+            (Unit::Block, 2_000, 1)
+        );
+        assert_eq!(
+            compare_runs(&[&a, &a], &[&a], &options).unwrap().unit,
+            Unit::Run
+        );
+    }
 }

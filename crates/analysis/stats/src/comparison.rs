@@ -325,3 +325,113 @@ impl Side {
         })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use punctual_model::{RecordingId, testing};
+
+    use super::*;
+
+    /// Three runs of 3 s. The first one began last.
+    fn runs() -> Vec<Recording> {
+        let run = |minute: i64| {
+            let mut run = testing::recording(1, 2);
+            run.id = RecordingId::new();
+            run.started += jiff::SignedDuration::from_mins(minute);
+            run.tune = Some("control".to_owned());
+            run
+        };
+        [5, 2, 3].map(run).to_vec()
+    }
+
+    fn side(runs: &[Recording]) -> Side {
+        Side::from_runs(&runs.iter().collect::<Vec<_>>()).unwrap()
+    }
+
+    #[test]
+    fn one_run_is_described_as_it_is() {
+        let all = runs();
+        let (one, found) = (&all[0], side(&all[..1]));
+        assert_eq!((found.id, found.runs), (one.id.to_string(), Vec::new()));
+        assert_eq!(
+            (found.label.as_ref(), found.tune.as_deref()),
+            (one.label.as_ref(), Some("control"))
+        );
+        assert!(found.label.is_some() && !found.fingerprint.is_empty());
+        assert_eq!(
+            (found.started, found.duration_ns),
+            (Some(one.started), Some(one.duration_ns))
+        );
+        assert_eq!(
+            (found.fingerprint, found.headline),
+            (one.host.fingerprint.clone(), one.headline())
+        );
+        assert_eq!(
+            (found.recorded, found.max_ns),
+            (2_000, one.all_latencies().max())
+        );
+        assert_eq!(
+            (found.bound, found.completion),
+            (one.verdict.bound.clone(), Completion::Finished)
+        );
+        assert_eq!(Side::from_runs(&[]), None);
+    }
+
+    #[test]
+    fn several_runs_have_what_they_have_in_common() {
+        let mut all = runs();
+        all[2].threads[0].histogram.record(SignedNanos(900_000));
+        let found = side(&all);
+        assert_eq!(found.id, all[0].id.to_string());
+        assert_eq!(
+            found.runs,
+            all.iter().map(|run| run.id.to_string()).collect::<Vec<_>>()
+        );
+        assert_eq!(
+            (found.label.as_ref(), found.tune.as_deref()),
+            (all[0].label.as_ref(), Some("control"))
+        );
+        assert_eq!(found.fingerprint, all[0].host.fingerprint);
+        // The earliest start, the sum of the durations, and the largest latency.
+        assert_eq!(
+            (found.started, found.duration_ns),
+            (Some(all[1].started), Some(Nanos::from_secs(9)))
+        );
+        assert_eq!(
+            (found.recorded, found.max_ns),
+            (6_001, Some(Nanos(900_000)))
+        );
+        assert_eq!(
+            (found.bound, found.completion),
+            (None, Completion::Finished)
+        );
+        all[1].label = None;
+        all[1].tune = None;
+        all[2].host.fingerprint = "0".to_owned();
+        (all[1].completion, all[2].completion) = (Completion::Stopped, Completion::Break);
+        let found = side(&all);
+        assert_eq!(
+            (found.label, found.tune, found.fingerprint.as_str()),
+            (None, None, "")
+        );
+        // The first run that did not finish.
+        assert_eq!(found.completion, Completion::Stopped);
+    }
+
+    #[test]
+    fn unknown_times_of_a_run_stay_unknown() {
+        let mut all = runs();
+        all[1].origin = Some(punctual_model::Origin {
+            format: "cyclictest-hist".to_owned(),
+            tool: "cyclictest".to_owned(),
+            file: "-".to_owned(),
+            unknown: [Unknown::Started, Unknown::Duration].into(),
+        });
+        let found = side(&all);
+        assert_eq!(
+            (found.started, found.duration_ns),
+            (Some(all[2].started), None)
+        );
+        assert_eq!(side(&all[1..2]).started, None);
+    }
+}

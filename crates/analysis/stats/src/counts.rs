@@ -361,4 +361,144 @@ mod tests {
         assert_eq!(counts.from(2), 4);
         assert_eq!((scale.from(Nanos(20)), scale.from(Nanos(21))), (1, 2));
     }
+
+    fn counts(each: &[u64], early: u64) -> Counts {
+        Counts {
+            each: each.to_vec(),
+            early,
+            missed: 7,
+        }
+    }
+
+    #[test]
+    fn quantile_is_the_nearest_rank() {
+        let each = counts(&[0, 999, 0, 1, 0], 5);
+        for (quantile, place) in [
+            (0.0, 1),
+            (0.5, 1),
+            (0.999, 1),
+            (0.999_5, 3),
+            (1.0, 3),
+            (7.0, 3),
+            (-1.0, 1),
+        ] {
+            assert_eq!(each.place_of(quantile), Some(place), "{quantile}");
+        }
+        let four = counts(&[1, 1, 1, 1], 0);
+        let places = [0.25, 0.26, 0.5, 0.75, 0.76].map(|quantile| four.place_of(quantile));
+        assert_eq!(places, [0, 1, 1, 2, 3].map(Some));
+        assert_eq!(counts(&[0, 0], 3).place_of(0.5), None);
+        // The 300th of 1,000 samples, although 0.3 * 1000 is not exactly 300.
+        let many = counts(&[300, 700], 0);
+        assert_eq!(
+            [many.place_of(0.3), many.place_of(0.300_01)],
+            [Some(0), Some(1)]
+        );
+        // Counts of a file may be any numbers.
+        let huge = counts(&[u64::MAX, u64::MAX], 0);
+        assert_eq!(
+            (huge.total(), huge.from(0), huge.place_of(0.1)),
+            (u64::MAX, u64::MAX, Some(0))
+        );
+    }
+
+    #[test]
+    fn samples_from_a_value_on_are_counted() {
+        let each = counts(&[4, 3, 2, 1], 5);
+        let from = [0, 1, 3, 4, 9].map(|place| each.from(place));
+        assert_eq!((each.total(), from), (10, [10, 6, 1, 0, 0]));
+        let segment = Segment {
+            filled: vec![(0, 4), (2, 3), (5, 1)],
+            early: 2,
+            missed: 6,
+        };
+        assert_eq!(
+            [0, 1, 2, 3, 6].map(|place| segment.from(place)),
+            [8, 4, 4, 1, 0]
+        );
+        let shares = [0, 1, 2, 5].map(|place| segment.share_above(place));
+        assert_eq!(shares, [0.5, 0.5, 0.125, 0.0].map(Some));
+        assert_eq!(Segment::default().share_above(0), None);
+        let mut twice = segment.clone();
+        twice.join(&segment);
+        twice.tidy();
+        assert_eq!(
+            twice,
+            Segment {
+                filled: vec![(0, 8), (2, 6), (5, 2)],
+                early: 4,
+                missed: 12
+            }
+        );
+        let mut all = counts(&[1; 6], 1);
+        all.add(&twice);
+        assert_eq!(
+            (all.each.as_slice(), all.early, all.missed),
+            (&[9, 1, 7, 1, 1, 3][..], 5, 19)
+        );
+        all.clear();
+        assert_eq!(
+            all,
+            Counts {
+                each: vec![0; 6],
+                ..Counts::default()
+            }
+        );
+    }
+
+    /// A time series may contain buckets that are not in the histogram of the run, for example if it
+    /// was imported.
+    #[test]
+    fn unknown_buckets_count_as_the_next_higher_value() {
+        let histogram = histogram_of(&[10, 30]);
+        let scale = Scale::from_histograms([&histogram].into_iter());
+        let mut segment = Segment::default();
+        segment.add(
+            &scale,
+            &histogram_of(&[5, 10, 20, 30, 40, 5_000]).buckets(),
+            3,
+        );
+        segment.tidy();
+        assert_eq!(
+            (scale.len(), segment.filled),
+            (3, vec![(0, 2), (1, 2), (2, 5)])
+        );
+        let limits = [0, 10, 11, 30, 31].map(|limit| scale.from(Nanos(limit)));
+        assert_eq!(limits, [0, 0, 1, 1, 2]);
+    }
+
+    /// A histogram with samples in all places: early, in buckets, beyond the range.
+    #[test]
+    fn each_sample_of_a_histogram_has_a_place() {
+        let histogram = histogram_of(&[-3, -2, 10, 10, 30, 2_000_000_000_000]);
+        let scale = Scale::from_histograms([&histogram].into_iter());
+        let found = Counts::new(&scale, &histogram, 4);
+        assert_eq!(
+            (found.each, found.early, found.missed),
+            (vec![2, 1, 1], 2, 4)
+        );
+        let mut imported = Histogram::imported(Nanos(1_000), Nanos(1_000));
+        imported.add_row(Nanos(4_000), 6);
+        imported.add_unplaced(2, Nanos(9_000));
+        let scale = Scale::from_histograms([&imported].into_iter());
+        assert_eq!(Counts::new(&scale, &imported, 0).each, [6, 2]);
+        // Latencies of the other side from there on are unknown as well.
+        let fine = histogram_of(&[3_999, 8_999, 9_000, 12_000]);
+        let scale = Scale::from_histograms([&fine, &imported].into_iter());
+        assert_eq!(Counts::new(&scale, &fine, 0).each.iter().sum::<u64>(), 4);
+        assert_eq!(Counts::new(&scale, &fine, 0).each.last(), Some(&2));
+    }
+
+    /// One unknown sample on both sides of 30 and 40: 0.5 of 1,200 pairs, which is less than 0.05%.
+    #[test]
+    fn few_unknown_samples_hardly_matter() {
+        let known = counts(&[29, 0, 1], 0);
+        for (others, is_known) in [(39, true), (33, true), (32, false)] {
+            let other = counts(&[0, others, 1], 0);
+            assert_eq!(known.later(&other).is_some(), is_known, "{others}");
+        }
+        // 29 samples are earlier than 39, and than the unknown one. 1 is later than 39.
+        let found = known.later(&counts(&[0, 39, 1], 0)).unwrap();
+        assert!((found - (29.0 * 40.0 + 0.5) / 1_200.0).abs() < 1e-12);
+    }
 }

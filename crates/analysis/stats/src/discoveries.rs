@@ -41,4 +41,25 @@ mod tests {
         assert_eq!(limit_of(&paper[9..]), 0.0);
         assert_eq!(limit(Vec::new(), 0, 0.05), 0.0);
     }
+
+    /// Limits of 0.05 times 1/4, 2/4 and so on.
+    #[test]
+    fn limit_is_that_of_the_last_finding() {
+        let cases: [(&[f64], f64); 6] = [
+            (&[0.01, 0.02, 0.03, 0.9], 0.0375),
+            (&[0.9, 0.03, 0.01, 0.02], 0.0375),
+            // The third is below its limit, although the second is not below its own.
+            (&[0.01, 0.03, 0.035, 0.9], 0.0375),
+            (&[0.0125], 0.0125),
+            (&[0.0126], 0.0),
+            (&[0.05, 0.05, 0.05, 0.05], 0.05),
+        ];
+        for (listed, expected) in cases {
+            let found = limit(listed.to_vec(), 4, 0.05);
+            assert!((found - expected).abs() < 1e-9, "{listed:?}: {found}");
+        }
+        // Rounding does not lose a finding: 0.3 * 1/3 is a little less than 0.1.
+        assert!(limit(vec![0.1], 3, 0.3) >= 0.1);
+        assert!((limit(vec![0.2], 0, 0.25) - 0.25).abs() < 1e-9);
+    }
 }

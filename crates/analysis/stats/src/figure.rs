@@ -25,3 +25,34 @@ impl Figure {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use punctual_model::{Histogram, SignedNanos};
+
+    use super::*;
+
+    /// Five samples, an early sample and two missed periods.
+    #[test]
+    fn figures_are_shares_of_their_samples() {
+        let mut histogram = Histogram::new();
+        for ns in [-1, 10, 20, 20, 30, 40] {
+            histogram.record(SignedNanos(ns));
+        }
+        let scale = Scale::from_histograms([&histogram].into_iter());
+        let counts = Counts::new(&scale, &histogram, 2);
+        let value = |figure: Figure| figure.value(&scale, &counts);
+        assert_eq!(value(Figure::Missed), Some(0.25));
+        assert_eq!(
+            [0, 1, 3, 4].map(|place| value(Figure::From(place)).unwrap()),
+            [5.0, 4.0, 1.0, 0.0].map(|one| one / 6.0)
+        );
+        assert_eq!(value(Figure::Quantile(0.5)), Some(20.0));
+        let none = Counts::new(&scale, &Histogram::new(), 0);
+        for figure in [Figure::Missed, Figure::From(0), Figure::Quantile(0.5)] {
+            assert_eq!(figure.value(&scale, &none), None, "{figure:?}");
+        }
+        let only_missed = Counts { missed: 3, ..none };
+        assert_eq!(Figure::Missed.value(&scale, &only_missed), Some(1.0));
+    }
+}

@@ -397,4 +397,170 @@ mod tests {
                 .any(|rate| rate.from_ns == Some(Nanos(50_000)))
         );
     }
+
+    #[test]
+    fn only_different_throughput_is_told() {
+        let of = |numbers| throughput_change("the candidate", "jobs", numbers);
+        for (numbers, said) in [
+            ([100.0, 88.0], "12% fewer jobs (100.0 a second, then 88.0)"),
+            ([100.0, 105.1], "5% more jobs (100.0 a second, then 105.1)"),
+            ([50.0, 540.0], "980% more jobs (50.0 a second, then 540.0)"),
+            (
+                [50.0, 600.0],
+                "12 times more jobs (50.0 a second, then 600.0)",
+            ),
+            ([10.0, 0.0], "100% fewer jobs (10.0 a second, then 0.0)"),
+        ] {
+            assert_eq!(
+                of(numbers).unwrap(),
+                format!("the candidate handled {said}")
+            );
+        }
+        for numbers in [
+            [100.0, 104.9],
+            [100.0, 95.1],
+            [0.0, 5.0],
+            [0.0, 0.0],
+            [7.0, 7.0],
+        ] {
+            assert_eq!(of(numbers), None, "{numbers:?}");
+        }
+    }
+
+    /// Throughput is the number of jobs by the time of all runs.
+    #[test]
+    fn throughput_is_compared_for_each_second() {
+        let (short, long) = (server(100, 1, 20), server(200, 1, 40));
+        assert_eq!(handled([&[&short], &[&long]]), None);
+        let mut slow = long.clone();
+        slow.duration_ns = Nanos::from_secs(80);
+        let said = handled([&[&short], &[&slow]]).unwrap();
+        assert_eq!(
+            said,
+            "the candidate handled 50% fewer jobs (2000.0 a second, then 1000.0)"
+        );
+        // Two runs on one side: 20 s and 80 s with 60 s of jobs.
+        let said = handled([&[&short, &slow], &[&short]]).unwrap();
+        assert_eq!(
+            said,
+            "the candidate handled 67% more jobs (1200.0 a second, then 2000.0)"
+        );
+        slow.probe.name = ProbeRun::OBSERVED.to_owned();
+        let said = handled([&[&short], &[&slow]]).unwrap();
+        assert!(said.contains("50% fewer waits"), "{said}");
+        slow.duration_ns = Nanos::ZERO;
+        assert_eq!(handled([&[&short], &[&slow]]), None);
+        let timer = punctual_model::testing::recording(1, 3);
+        assert_eq!(handled([&[&timer], &[&slow]]), None);
+    }
+
+    #[test]
+    fn changed_threads_are_told_for_both_sides() {
+        let name = |recording: &mut Recording, thread: usize, name: &str| {
+            recording.threads[thread].label = Some(name.to_owned());
+        };
+        let (mut a, mut b) = (server(100, 3, 3), server(200, 4, 3));
+        name(&mut a, 3, "flush-7");
+        name(&mut b, 3, "io-1");
+        name(&mut b, 4, "io-2");
+        assert_eq!(
+            changes([&[&a], &[&b]]),
+            [
+                "only the baseline has threads flush (1)",
+                "only the candidate has threads io (2)"
+            ]
+        );
+        assert_eq!(listed(&[&a]), "flush, redis (2 threads), redis (main)");
+        assert_eq!(
+            listed(&[&b]),
+            "io (2 threads), redis (2 threads), redis (main)"
+        );
+        // The largest number of the runs.
+        assert_eq!(
+            listed(&[&a, &b]),
+            "flush, io (2 threads), redis (2 threads), redis (main)"
+        );
+        // Idle threads, and threads that were created later, are not listed.
+        b.threads[1].accounting.recorded = 0;
+        name(&mut b, 2, ThreadRecord::LATER);
+        assert_eq!(listed(&[&b]), "io (2 threads), redis (main)");
+        b.threads
+            .iter_mut()
+            .for_each(|thread| thread.accounting.recorded = 0);
+        assert_eq!(listed(&[&b]), "no thread with jobs");
+        assert_eq!(changes([&[&a], &[]]), Vec::<String>::new());
+        let timer = punctual_model::testing::recording(1, 3);
+        assert_eq!(changes([&[&timer], &[&a]]), Vec::<String>::new());
+        let [baseline, _] = no_match([&[&a], &[&b]]);
+        assert_eq!(
+            baseline,
+            "redis (pid 100) with 3 threads: flush, redis (2 threads), redis (main)"
+        );
+    }
+
+    /// Threads are `name-ID`. The process IDs tell which are main threads.
+    #[test]
+    fn main_threads_are_those_of_the_processes() {
+        let mut recording = server(100, 2, 1);
+        assert_eq!(identities(&recording), ["redis (main)", "redis", "redis"]);
+        let parameters = &mut recording.probe.parameters;
+        parameters.insert(ProbeRun::PROCESSES.to_owned(), vec![102u64, 5].into());
+        assert_eq!(identities(&recording), ["redis", "redis", "redis (main)"]);
+        recording.probe.parameters.remove(ProbeRun::PROCESSES);
+        let watched = "redis (pid 7), redis (pid 101)";
+        recording
+            .probe
+            .parameters
+            .insert(ProbeRun::WATCHED.to_owned(), watched.into());
+        recording.threads[2].label = Some("cpu-bound".to_owned());
+        assert_eq!(
+            identities(&recording),
+            ["redis", "redis (main)", "cpu-bound"]
+        );
+    }
+
+    #[test]
+    fn lost_events_are_counted_by_side() {
+        let with = |lost: u64| {
+            let mut recording = server(100, 1, 2);
+            recording.explanation = Some(punctual_model::Explanation {
+                events_lost: lost,
+                ..punctual_model::Explanation::default()
+            });
+            recording
+        };
+        let all = [0, 1, 4].map(with);
+        let [none, one, four] = &all;
+        assert_eq!(lost([&[none], &[none]]), Vec::<String>::new());
+        let end = "and the jobs in these gaps are not compared";
+        assert_eq!(
+            lost([&[one, none], &[four, one]]),
+            [
+                format!("1 trace event was lost in the baseline, {end}"),
+                format!("5 trace events were lost in the candidate, {end}"),
+            ]
+        );
+        // The other side has no jobs, so nothing is lost.
+        let mut timer = punctual_model::testing::recording(1, 2);
+        timer.explanation = four.explanation.clone();
+        assert_eq!(lost([&[&timer], &[none]]), Vec::<String>::new());
+    }
+
+    /// A thread that exists on both sides, but had jobs on one side only.
+    #[test]
+    fn idle_threads_are_not_compared() {
+        let (mut a, mut b) = (server(100, 2, 40), server(200, 2, 40));
+        for one in [&mut a, &mut b] {
+            one.threads[2].label = Some("flush-7".to_owned());
+        }
+        let titles = |a: &Recording, b: &Recording| -> Vec<Option<String>> {
+            let channels = compared(a, b).unwrap().channels.into_iter();
+            channels.map(|channel| channel.title).collect()
+        };
+        let all = ["redis (main)", "redis", "flush"].map(|title| Some(title.to_owned()));
+        assert_eq!(titles(&a, &b), all);
+        b.threads[2].histogram = punctual_model::Histogram::new();
+        assert_eq!(titles(&a, &b), all[..2]);
+        assert_eq!(titles(&b, &a), all[..2]);
+    }
 }

@@ -251,4 +251,139 @@ mod tests {
         assert_eq!(found.p[0], Some(1.0 / MOST as f64));
         assert_eq!(found, test(&[figure(&a, &b)], [20, 20], 7));
     }
+
+    #[test]
+    fn choices_are_counted_and_listed() {
+        for (all, few, number) in [
+            (5, 2, 10),
+            (10, 3, 120),
+            (10, 7, 120),
+            (52, 5, 2_598_960),
+            (9, 9, 1),
+        ] {
+            assert_eq!(ways(all, few), number, "{few} of {all}");
+        }
+        let mut listed = Vec::new();
+        each_choice(4, 2, &mut |chosen: &[usize]| listed.push(chosen.to_vec()));
+        assert_eq!(listed, [[0, 1], [0, 2], [0, 3], [1, 2], [1, 3], [2, 3]]);
+        let mut number = 0;
+        each_choice(9, 4, &mut |chosen: &[usize]| {
+            assert!(chosen.is_sorted_by(|a, b| a < b) && chosen[3] < 9);
+            number += 1;
+        });
+        assert_eq!(number, ways(9, 4));
+        for ([a, b], p) in [
+            ([1, 1], 1.0),
+            ([2, 2], 1.0 / 3.0),
+            ([3, 4], 2.0 / 35.0),
+            ([1, 60], 2.0 / 61.0),
+        ] {
+            assert!((smallest_p([a, b]) - p).abs() < 1e-12, "{a} {b}");
+        }
+    }
+
+    /// Ranks 1, 2.5, 2.5 and 4, minus their mean of 2.5. Their squares add up to 4.5.
+    #[test]
+    fn equal_values_share_a_rank() {
+        let found = scores(&[vec![1.0, 2.0], vec![2.0, 5.0]]);
+        let unit = 4.5f64.sqrt();
+        for (score, rank) in found.iter().zip([-1.5, 0.0, 0.0, 1.5]) {
+            assert!((score - rank / unit).abs() < 1e-12, "{found:?}");
+        }
+        let found = scores(&[vec![30.0], vec![10.0, 20.0]]);
+        for (score, rank) in found.iter().zip([1.0, -1.0, 0.0]) {
+            assert!((score - rank / 2f64.sqrt()).abs() < 1e-12, "{found:?}");
+        }
+        assert_eq!(scores(&[vec![7.0; 2], vec![7.0; 2]]), [0.0; 4]);
+    }
+
+    /// Critical values of U for a two-sided test at 5% (Zar, Biostatistical Analysis, table B.11).
+    #[test]
+    fn interval_leaves_out_the_critical_value_of_the_table() {
+        for (a, b, critical) in [
+            (2, 8, 0),
+            (3, 5, 0),
+            (3, 6, 1),
+            (3, 8, 2),
+            (4, 5, 1),
+            (4, 7, 3),
+            (5, 6, 3),
+            (5, 8, 6),
+            (6, 6, 5),
+            (6, 9, 10),
+            (7, 8, 10),
+            (8, 8, 13),
+            (9, 9, 17),
+        ] {
+            assert_eq!(left_out(a, b), Some(critical), "{a} {b}");
+            assert_eq!(left_out(b, a), Some(critical), "{b} {a}");
+        }
+        assert_eq!([left_out(2, 7), left_out(1, 38), left_out(3, 4)], [None; 3]);
+        // Of 25 sorted differences, the third from both ends are the limits.
+        let values = figure(&[1., 2., 4., 8., 16.], &[100., 200., 300., 400., 500.]).unwrap();
+        let mut all: Vec<f64> = (values[1].iter())
+            .flat_map(|b| values[0].iter().map(move |a| b - a))
+            .collect();
+        all.sort_by(f64::total_cmp);
+        assert_eq!(interval(&values, |a, b| b - a), Some((all[2], all[22])));
+        let (low, high) = interval(&values, |a, b| b / a).unwrap();
+        assert_eq!((low, high), (100.0 / 8.0, 300.0));
+        assert_eq!(
+            interval(&figure(&[1.; 3], &[2.; 3]).unwrap(), |a, b| b - a),
+            None
+        );
+    }
+
+    /// Each choice of the baseline's runs, counted directly.
+    #[test]
+    fn probabilities_are_shares_of_all_choices() {
+        let figures = [
+            figure(&[3., 1., 4., 1.5], &[9., 2., 6.]),
+            None,
+            figure(&[8., 8., 2., 7.], &[1., 8., 2.]),
+            figure(&[1., 2., 3., 5.], &[6., 7., 4.]),
+        ];
+        let found = test(&figures, [4, 3], 1);
+        assert_eq!(found.arrangements, 35);
+        let known: Vec<Vec<f64>> = figures.iter().flatten().map(scores).collect();
+        let mut sums: Vec<Vec<f64>> = Vec::new();
+        for bits in 0..1u32 << 7 {
+            if bits.count_ones() == 4 {
+                let own = |scores: &Vec<f64>| {
+                    let chosen = scores
+                        .iter()
+                        .enumerate()
+                        .filter(|(at, _)| bits >> at & 1 == 1);
+                    chosen.map(|(_, score)| score).sum::<f64>().abs()
+                };
+                sums.push(known.iter().map(own).collect());
+            }
+        }
+        // The first four bits are the observed order.
+        let seen = sums[0].clone();
+        for (nth, place) in [0, 2, 3].into_iter().enumerate() {
+            let count = |is: &dyn Fn(&Vec<f64>) -> bool| {
+                Some(sums.iter().filter(|sums| is(sums)).count() as f64 / 35.0)
+            };
+            let far = seen[nth] - 1e-9;
+            assert_eq!(found.p[place], count(&|sums| sums[nth] >= far), "{place}");
+            let any = count(&|sums| sums.iter().any(|sum| *sum >= far));
+            assert_eq!(found.adjusted[place], any, "{place}");
+        }
+        assert_eq!((found.p[1], found.adjusted[1]), (None, None));
+    }
+
+    /// With 11 runs on both sides, 50,000 of 705,432 choices are drawn. Of the pairs, 7 + 6 + ... + 1
+    /// are in the wrong order. The p-value of the normal approximation is 0.0328, and 0.0356 with the
+    /// correction for whole numbers.
+    #[test]
+    fn drawn_choices_give_nearly_the_same_probability() {
+        let a: Vec<f64> = (0..11).map(f64::from).collect();
+        let b: Vec<f64> = a.iter().map(|one| one + 3.25).collect();
+        let found = [3, 4].map(|seed| test(&[figure(&a, &b)], [11, 11], seed));
+        assert_eq!(found[0].arrangements, 50_000);
+        let [p, again] = found.map(|one| one.p[0].unwrap());
+        assert!((0.030..0.038).contains(&p), "{p}");
+        assert!(p != again && (again - p).abs() < 0.005, "{p} {again}");
+    }
 }

@@ -35,9 +35,6 @@ pub(crate) fn exact_interval(count: u64, all: u64) -> Option<(f64, f64)> {
 /// Returns the `share` quantile of the beta distribution by bisection to the last digit. The
 /// function of statrs does not terminate for a large `b`.
 fn beta_quantile(share: f64, a: f64, b: f64) -> Option<f64> {
-    if b <= 0.0 {
-        return Some(1.0);
-    }
     let (mut low, mut high) = (0.0, 1.0);
     loop {
         let middle = 0.5 * (low + high);
@@ -108,5 +105,68 @@ mod tests {
         assert!((expected(high) - 18.39).abs() < 0.01, "{}", expected(high));
         let (_, high) = exact_interval(0, all).unwrap();
         assert!((expected(high) - 3.689).abs() < 0.01, "{}", expected(high));
+    }
+
+    /// The score interval of 5,000 of 20,000 by hand: the middle is (5000 + z^2/2)/(20000 + z^2), and
+    /// half of the width is z sqrt(5000 * 0.75 + z^2/4)/(20000 + z^2), with z^2 = 3.841459.
+    #[test]
+    fn large_counts_have_the_score_interval() {
+        let [low, high] = [0.244_047_254, 0.256_048_766];
+        let found = wilson(5_000.0, 20_000.0);
+        assert!(
+            (found.0 - low).abs() < 1e-8 && (found.1 - high).abs() < 1e-8,
+            "{found:?}"
+        );
+        assert_eq!(exact_interval(5_000, 20_000), Some(found));
+        let mirrored = exact_interval(15_000, 20_000).unwrap();
+        assert!(
+            (mirrored.0 - (1.0 - high)).abs() < 1e-8 && (mirrored.1 - (1.0 - low)).abs() < 1e-8
+        );
+        // Three of five: far from the normal approximation.
+        let (low, high) = wilson(3.0, 5.0);
+        assert!(
+            (low - 0.230_7).abs() < 1e-4 && (high - 0.882_4).abs() < 1e-4,
+            "{low} {high}"
+        );
+    }
+
+    /// At the lower end, at least this count has a probability of 2.5%, and at the upper end, at most
+    /// this count.
+    #[test]
+    fn ends_are_where_the_count_becomes_rare() {
+        let at_most = |count: u64, all: u64, share: f64| {
+            let mut each = (1.0 - share).powi(all as i32);
+            let mut sum = 0.0;
+            for smaller in 0..=count {
+                sum += each;
+                each *= share / (1.0 - share) * (all - smaller) as f64 / (smaller + 1) as f64;
+            }
+            sum
+        };
+        for (count, all) in [
+            (1, 7),
+            (3, 6),
+            (2, 90),
+            (17, 40),
+            (30, 40),
+            (39, 40),
+            (0, 12),
+        ] {
+            let (low, high) = exact_interval(count, all).unwrap();
+            let at_least = count
+                .checked_sub(1)
+                .map_or(1.0, |below| 1.0 - at_most(below, all, low));
+            assert!(
+                (at_most(count, all, high) - 0.025).abs() < 1e-9,
+                "{count} {all}"
+            );
+            assert!(
+                count == 0 || (at_least - 0.025).abs() < 1e-9,
+                "{count} {all}: {at_least}"
+            );
+            assert!(low < count as f64 / all as f64 || count == 0);
+        }
+        assert_eq!(exact_interval(0, 12).unwrap().0, 0.0);
+        assert_eq!(exact_interval(12, 12).unwrap().1, 1.0);
     }
 }

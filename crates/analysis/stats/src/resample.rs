@@ -357,4 +357,240 @@ mod tests {
         };
         assert_eq!(judge(5), judge(5));
     }
+
+    fn near(found: f64, expected: f64) {
+        let apart = (found - expected).abs();
+        assert!(
+            apart < 1e-3 * expected.abs().max(1.0),
+            "{found} is not {expected}"
+        );
+    }
+
+    fn spread(error: f64, wider: f64, freedom: f64) -> Spread {
+        Spread {
+            error,
+            wider,
+            freedom,
+        }
+    }
+
+    #[test]
+    fn variance_is_the_mean_square() {
+        assert_eq!(variance(&[1.0, 2.0, 3.0, 6.0]), 3.5);
+        assert_eq!(variance(&[4.0; 3]), 0.0);
+        assert_eq!(sorted([3.0, -1.0, 2.0].into_iter()), [-1.0, 2.0, 3.0]);
+    }
+
+    /// Variances of 1.25 and 5, of which the run shows 4 and 2 times as much: 5 + 10.
+    #[test]
+    fn both_sides_contribute_to_the_spread() {
+        let sides: [&[f64]; 2] = [&[1.0, 2.0, 3.0, 4.0], &[2.0, 4.0, 6.0, 8.0]];
+        let long_run = [LongRun::made_up(4.0, 3.0), LongRun::made_up(2.0, 8.0)];
+        let found = Spread::new(sides, long_run);
+        near(found.error, 15f64.sqrt());
+        near(found.wider, (15f64 / 6.25).sqrt());
+        // Welch: 15^2 / (5^2/3 + 10^2/8).
+        near(found.freedom, 225.0 / (25.0 / 3.0 + 12.5));
+        let none = Spread::new([&[7.0; 4], &[9.0; 4]], long_run);
+        assert_eq!((none.error, none.wider, none.freedom), (0.0, 1.0, 3.0));
+        let one = Spread::new([sides[0], &[9.0; 4]], long_run);
+        near(one.error, 5f64.sqrt());
+        near(one.wider, 2.0);
+        near(one.freedom, 3.0);
+    }
+
+    /// With 8 degrees of freedom, the t distribution has 2.5% beyond 2.306, where the normal one has
+    /// 1.055%: 10 of 1,000. With 3, the point is 3.182, and the normal distribution has 0.073%.
+    #[test]
+    fn interval_is_that_of_the_t_distribution() {
+        let draws: Vec<f64> = (0..=1_000).map(f64::from).collect();
+        let of = |wider, freedom, found| spread(1.0, wider, freedom).interval(&draws, found);
+        assert_eq!(of(1.0, 8.0, 500.0), (10.0, 990.0));
+        assert_eq!(of(1.0, 3.0, 500.0), (0.0, 1_000.0));
+        assert_eq!(of(2.0, 8.0, 500.0), (-480.0, 1_480.0));
+        assert_eq!(of(2.0, 8.0, 400.0), (-380.0, 1_580.0));
+        // The interval contains the observed value.
+        assert_eq!(of(1.0, 8.0, 5.0), (5.0, 990.0));
+        assert_eq!(of(1.0, 8.0, 999.0), (10.0, 999.0));
+    }
+
+    /// Two-sided points of the t distribution with 8 degrees of freedom: 5% at 2.306, 1% at 3.355.
+    #[test]
+    fn probability_of_a_rare_difference_is_by_its_distance() {
+        let above: Vec<f64> = (1..=999).map(f64::from).collect();
+        for (distance, p) in [(2.306, 0.05), (3.355, 0.01), (1.397, 0.2)] {
+            let law = spread(10.0, 1.0, 8.0);
+            let found = law.p(&above, 10.0 * distance);
+            assert!((found / p - 1.0).abs() < 2e-3, "{found} is not {p}");
+            let below: Vec<f64> = above.iter().rev().map(|one| -one).collect();
+            assert!((law.p(&below, -10.0 * distance) - found).abs() < 1e-12);
+        }
+        assert_eq!(spread(10.0, 1.0, 8.0).p(&above, 0.0), 1.0);
+        // Without spread, the number of draws is the limit: 2/1,000.
+        assert_eq!(spread(0.0, 1.0, 8.0).p(&above, 5.0), 0.002);
+    }
+
+    /// 24 of 999 draws cross zero, which is 5% on both sides, or 1.96 standard deviations. The t
+    /// distribution with 8 degrees of freedom has 8.57% beyond them.
+    #[test]
+    fn probability_of_a_common_difference_is_by_its_draws() {
+        let draws: Vec<f64> = (0..999).map(|n| f64::from(n) - 23.0).collect();
+        let law = spread(1e6, 1.0, 8.0);
+        for difference in [400.0, 3.0] {
+            near(law.p(&draws, difference), 0.0857);
+        }
+        let mirrored: Vec<f64> = draws.iter().rev().map(|one| -one).collect();
+        near(law.p(&mirrored, -400.0), 0.0857);
+        // A spread that is twice as wide crosses zero from 200 on: 224 of the draws.
+        let wide = spread(1e6, 2.0, 8.0).p(&draws, 400.0);
+        let share = 2.0 * 225.0 / 1_000.0;
+        assert!(wide > share && wide < share + 0.03, "{wide}");
+        let wide_mirrored = spread(1e6, 2.0, 8.0).p(&mirrored, -400.0);
+        assert!((wide - wide_mirrored).abs() < 1e-9);
+        // All draws on the other side.
+        near(law.p(&mirrored[..100], 1.0), 1.0);
+        // Up to 19 crossings, the distance counts, and from 20 on the draws.
+        let crossing =
+            |number: i32| -> Vec<f64> { (0..999).map(|n| f64::from(n - number) + 0.5).collect() };
+        let far = spread(1.0, 1.0, 8.0);
+        assert!(far.p(&crossing(19), 400.0) < 1e-6);
+        assert!(far.p(&crossing(20), 400.0) > 0.03);
+    }
+
+    #[test]
+    fn second_test_widens_what_it_does_not_support() {
+        let judged = Judged {
+            difference: (2.0, 5.0),
+            ratio: Some((1.2, 1.5)),
+            p: 0.01,
+        };
+        assert_eq!(judged.at_least(0.05), Judged { p: 0.05, ..judged });
+        assert_eq!(judged.at_least(0.001), judged);
+        let doubted = judged.at_least(0.3);
+        assert_eq!(
+            (doubted.difference, doubted.ratio, doubted.p),
+            ((0.0, 5.0), Some((1.0, 1.5)), 0.3)
+        );
+        let lower = Judged {
+            difference: (-5.0, -2.0),
+            ratio: Some((0.5, 0.8)),
+            p: 0.4,
+        };
+        let doubted = lower.at_least(0.06);
+        assert_eq!(
+            (doubted.difference, doubted.ratio, doubted.p),
+            ((-5.0, 0.0), Some((0.5, 1.0)), 0.4)
+        );
+    }
+
+    /// Shares of late samples that vary between blocks: each of the 12 blocks of one run is drawn as
+    /// often as the others.
+    #[test]
+    fn draws_have_the_mean_and_spread_of_the_blocks() {
+        let scale = scale_of(&SPREAD);
+        let runs = [run(&scale, &SPREAD), run(&scale, &SPREAD[..6])];
+        let from = scale.from(punctual_model::Nanos(350));
+        let drawn = draw(
+            &scale,
+            &[Figure::From(from)],
+            [&runs[0], &runs[1]],
+            4_000,
+            9,
+        );
+        for (side, (late, blocks)) in [(7.0, 12.0), (3.0, 6.0)].into_iter().enumerate() {
+            let values: Vec<f64> = drawn.figures[0][side]
+                .iter()
+                .map(|one| one.unwrap())
+                .collect();
+            assert_eq!(values.len(), 4_000);
+            let share: f64 = late / blocks;
+            let mean = values.iter().sum::<f64>() / 4_000.0;
+            assert!((mean - share).abs() < 0.02, "{mean} is not {share}");
+            let expected = share * (1.0 - share) / blocks;
+            assert!(
+                (variance(&values) / expected - 1.0).abs() < 0.1,
+                "{expected}"
+            );
+        }
+    }
+
+    #[test]
+    fn figure_that_drifts_says_which_side() {
+        let rising: Vec<i64> = (0..40).map(|n| 300 + 10 * n).collect();
+        let steady: Vec<i64> = (0..40).map(|n| 300 + 10 * (n * 7 % 11)).collect();
+        let scale = scale_of(&[&rising[..], &steady].concat());
+        let runs = [run(&scale, &steady), run(&scale, &rising)];
+        let figures = [Figure::Quantile(0.5)];
+        for (pair, name) in [([0, 1], "candidate"), ([1, 0], "baseline")] {
+            let pair = pair.map(|side: usize| &runs[side]);
+            let drawn = draw(&scale, &figures, pair, 100, 1);
+            let why = drawn.judge(0, [300.0, 400.0]).unwrap_err().why;
+            assert!(why.starts_with(&format!("{name} run too short")), "{why}");
+            assert_eq!(drawn.later(0.5), None);
+        }
+        let drawn = draw(&scale, &figures, [&runs[0], &runs[0]], 100, 1);
+        assert!(drawn.judge(0, [300.0, 300.0]).is_ok() && drawn.later(0.5).is_some());
+    }
+
+    /// Draws of one figure by hand: all values, and a variation without surprises.
+    fn by_hand(
+        a: &[Option<f64>],
+        b: &[Option<f64>],
+        later: &[Option<f64>],
+        p: Option<f64>,
+    ) -> Drawn {
+        let usual = [LongRun::made_up(1.0, 8.0); 2];
+        let wide = [LongRun::made_up(4.0, 8.0), LongRun::made_up(0.5, 3.0)];
+        Drawn {
+            figures: vec![[a.to_vec(), b.to_vec()]],
+            later: later.to_vec(),
+            long_run: vec![usual, wide],
+            shares: vec![p],
+        }
+    }
+
+    #[test]
+    fn probability_of_being_later_has_the_wider_interval() {
+        let later: Vec<Option<f64>> = (0..=100)
+            .map(|n| Some(0.4 + f64::from(n) / 500.0))
+            .collect();
+        let of = |later: &[Option<f64>], found: f64| by_hand(&[], &[], later, None).later(found);
+        // Twice as wide, because one side varies four times as much. All draws count, because the
+        // other side has only three degrees of freedom.
+        let (low, high) = of(&later, 0.5).unwrap();
+        near(low, 0.3);
+        near(high, 0.7);
+        // A probability is between 0 and 1.
+        let far: Vec<Option<f64>> = (0..=100).map(|n| Some(f64::from(n) / 100.0)).collect();
+        assert_eq!(of(&far, 0.5), Some((0.0, 1.0)));
+        assert_eq!(of(&[Some(0.5), None, Some(0.5)], 0.5), None);
+    }
+
+    #[test]
+    fn ratio_needs_a_baseline_above_zero() {
+        let some = |values: &[f64]| values.iter().copied().map(Some).collect::<Vec<_>>();
+        let judge =
+            |a: &[f64], b: &[f64], found| by_hand(&some(a), &some(b), &[], None).judge(0, found);
+        let judged = judge(&[2.0, 4.0, 2.0], &[4.0, 4.0, 2.0], [2.0, 3.0]).unwrap();
+        // Differences of 2, 0 and 0, and ratios of 2, 1 and 1.
+        assert_eq!(judged.difference, (0.0, 2.0));
+        assert_eq!(judged.ratio, Some((1.0, 2.0)));
+        assert_eq!(
+            judge(&[0.0, 4.0], &[4.0, 4.0], [2.0, 3.0]).unwrap().ratio,
+            None
+        );
+        assert_eq!(
+            judge(&[1.0, 4.0], &[4.0, 4.0], [0.0, 3.0]).unwrap().ratio,
+            None
+        );
+        let unknown = by_hand(&[Some(1.0), None], &[Some(1.0); 2], &[], None).judge(0, [1.0, 1.0]);
+        assert_eq!(unknown.unwrap_err().why, "among samples of unknown latency");
+        // The second test has the last word.
+        let doubted =
+            by_hand(&[Some(1.0); 9], &[Some(3.0); 9], &[], Some(0.5)).judge(0, [1.0, 3.0]);
+        assert_eq!(
+            (doubted.clone().unwrap().p, doubted.unwrap().difference),
+            (0.5, (0.0, 2.0))
+        );
+    }
 }

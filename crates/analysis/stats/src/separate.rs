@@ -296,4 +296,117 @@ mod tests {
         assert_eq!(found.separators[0].unknown, 3);
         assert_eq!(found.separators[0].levels.len(), 2);
     }
+
+    #[test]
+    fn ranks_of_equal_figures_are_their_mean() {
+        assert_eq!(ranks(&[10.0, 30.0, 20.0, 20.0]), [0.0, 3.0, 1.5, 1.5]);
+        assert_eq!(ranks(&[5.0, 5.0, 5.0, 1.0]), [2.0, 2.0, 2.0, 0.0]);
+        assert!(ranks(&[]).is_empty());
+    }
+
+    /// The squares between groups, by their means, of all squares about the mean.
+    #[test]
+    fn share_is_the_variance_between_groups() {
+        let near = |found: f64, known: f64| assert!((found - known).abs() < 1e-12, "{found}");
+        let of = |ranks: &[f64], groups: &[i32]| {
+            let place = |group: &i32| usize::try_from(*group).ok();
+            share(ranks, &groups.iter().map(place).collect())
+        };
+        // Means 0.5 and 2.5 about 1.5: 4 of 5.
+        near(of(&[0.0, 1.0, 2.0, 3.0], &[0, 0, 1, 1]), 0.8);
+        near(of(&[0.0, 1.0, 2.0, 3.0], &[1, 0, 0, 1]), 0.0);
+        // Unknown values (-1) are ignored: means 0.5 and 2 about 1, which is 1.5 of 2.
+        near(of(&[0.0, 1.0, 2.0, 9.0], &[0, 0, 1, -1]), 0.75);
+        // Three groups: means 0, 2 and 4.5 of 0 to 5, with 1, 3 and 2 members. 17.5 in all.
+        near(
+            of(&[0.0, 1.0, 2.0, 3.0, 4.0, 5.0], &[2, 0, 0, 0, 1, 1]),
+            (6.25 + 0.75 + 8.0) / 17.5,
+        );
+        near(of(&[3.0, 3.0, 3.0], &[0, 1, 1]), 0.0);
+    }
+
+    /// Six machines of which three are slower: 2 of the 20 ways to choose three separate as much.
+    #[test]
+    fn probability_is_that_of_random_groups() {
+        let all = ["x", "y"].map(|value| facts(&[("kernel", Some(value)), ("same", Some("1"))]));
+        let machines: Vec<(f64, &Facts)> = (0..6)
+            .map(|number| (f64::from(number) * 10.0, &all[usize::from(number >= 3)]))
+            .collect();
+        let found = separate(&machines);
+        let [one] = found.separators.as_slice() else {
+            panic!("{found:?}");
+        };
+        assert!((one.p - 0.1).abs() < 0.015, "{one:?}");
+        assert!((one.explained - 13.5 / 17.5).abs() < 1e-12, "{one:?}");
+        assert_eq!(
+            (found.left_out, found.permutations, one.unknown),
+            (1, 4_999, 0)
+        );
+        let levels = ["y", "x"].map(|value| vec![value.to_owned()]);
+        let expected = levels.into_iter().zip([40.0, 10.0]);
+        let expected: Vec<Level> = expected
+            .map(|(values, median)| Level {
+                values,
+                machines: 3,
+                median,
+            })
+            .collect();
+        assert_eq!(one.levels, expected);
+        assert_eq!(separate(&machines[..5]), Separation::default());
+    }
+
+    #[test]
+    fn levels_have_the_median_of_their_machines() {
+        let all = ["a", "b"].map(|value| facts(&[("board", Some(value))]));
+        let figures = [
+            (7.0, 0),
+            (1.0, 1),
+            (3.0, 0),
+            (100.0, 0),
+            (2.0, 1),
+            (5.0, 0),
+            (30.0, 1),
+        ];
+        let machines = figures.map(|(figure, place): (f64, usize)| (figure, &all[place]));
+        let found = separate(&machines);
+        let levels: Vec<(usize, f64)> = (found.separators[0].levels.iter())
+            .map(|level| (level.machines, level.median))
+            .collect();
+        assert_eq!(levels, [(4, 6.0), (3, 2.0)]);
+    }
+
+    /// The permutations of a fact are the same as those of equal machines, so a fact that splits them
+    /// evenly reaches its share in each of them.
+    #[test]
+    fn fact_without_effect_has_a_probability_of_one() {
+        let all = ["a", "b"].map(|value| facts(&[("board", Some(value))]));
+        let machines: Vec<(f64, &Facts)> = (0..8).map(|number| (4.0, &all[number % 2])).collect();
+        let found = separate(&machines);
+        assert_eq!(
+            (found.separators[0].p, found.separators[0].explained),
+            (1.0, 0.0)
+        );
+        let splits = [(vec![Some(0), Some(0), Some(1), Some(1)], Vec::new())];
+        let (explained, p) = test(&[1.0, 2.0, 2.0, 1.0], &splits, 99);
+        assert_eq!((explained, p), (vec![0.0], vec![1.0]));
+    }
+
+    /// 40,000,000 by 400 machines and 30 facts. With 5 facts, there would be 20,000.
+    #[test]
+    fn large_fleets_have_fewer_permutations() {
+        let permutations = |names: usize| {
+            let facts_of = |number: usize| -> Facts {
+                let value = |name: usize| Some((number / (name + 1) % 2).to_string());
+                (0..names)
+                    .map(|name| (format!("fact {name}"), value(name)))
+                    .collect()
+            };
+            let facts: Vec<Facts> = (0..400).map(facts_of).collect();
+            let machines: Vec<(f64, &Facts)> = facts.iter().map(|one| (1.0, one)).collect();
+            let found = separate(&machines);
+            assert_eq!((found.separators.len(), found.left_out), (names, 0));
+            found.permutations
+        };
+        assert_eq!([permutations(30), permutations(5)], [3_333, 4_999]);
+    }
 }

@@ -139,4 +139,47 @@ mod tests {
             assert!(covered >= 367, "{covered} of 400 with {pairs} pairs");
         }
     }
+
+    /// All subsets of (-1, 2, 3), in order: -1, 0.5, 1, 4/3, 2, 2.5, 3. A confidence of 50% leaves out
+    /// one on both sides.
+    #[test]
+    fn limits_are_means_of_subsets() {
+        let found = shift(&[2.0, -1.0, 3.0], 0.5, 1).unwrap();
+        assert!((found.found - 4.0 / 3.0).abs() < 1e-12, "{found:?}");
+        assert_eq!((found.low, found.high), (0.5, 2.5));
+        // One mean is below zero: 2 * 2 of 8.
+        assert_eq!(found.p, 0.5);
+        let means = all_means(&[2.0, -1.0, 3.0]);
+        assert_eq!(means, [2.0, -1.0, 0.5, 3.0, 2.5, 1.0, 4.0 / 3.0]);
+        let mirrored = shift(&[-2.0, 1.0, -3.0], 0.5, 1).unwrap();
+        assert_eq!((mirrored.low, mirrored.high, mirrored.p), (-2.5, -0.5, 0.5));
+        let wide = shift(&[2.0, -1.0, 3.0], 0.2, 1).unwrap();
+        assert_eq!((wide.low, wide.high), (f64::NEG_INFINITY, f64::INFINITY));
+    }
+
+    #[test]
+    fn random_subsets_give_nearly_the_same() {
+        // 15 equal signs: none of the 19,999 means is below zero.
+        let same: Vec<f64> = (1..=15).map(f64::from).collect();
+        let found = shift(&same, 0.05, 3).unwrap();
+        assert_eq!((found.found, found.p), (8.0, 2.0 / 20_000.0));
+        // A coin decides on each difference, so a mean has about half of them.
+        let means = random_means(&same, 3);
+        assert_eq!(means.len(), 19_999);
+        let mean = means.iter().sum::<f64>() / 19_999.0;
+        let spread = means.iter().map(|one| (one - mean).powi(2)).sum::<f64>() / 19_999.0;
+        assert!((mean - 8.0).abs() < 0.05, "{mean}");
+        // The variance of a subset's mean is near that of all means of 15: 18.67/15.
+        assert!((1.1..1.8).contains(&spread), "{spread}");
+        assert!(
+            (found.low - 5.7).abs() < 0.4 && (found.high - 10.3).abs() < 0.4,
+            "{found:?}"
+        );
+        // With 14 pairs, all subsets are used, and the seed does not matter.
+        assert_eq!(shift(&same[..14], 0.05, 1), shift(&same[..14], 0.05, 2));
+        let roots: Vec<f64> = same.iter().map(|one| one.sqrt()).collect();
+        assert_ne!(shift(&roots, 0.05, 1), shift(&roots, 0.05, 2));
+        let pairs = [0.5, 0.25, 0.05, 0.01, 0.001].map(least_pairs);
+        assert_eq!(pairs, [2, 3, 6, 8, 11]);
+    }
 }

@@ -119,4 +119,134 @@ mod tests {
         assert_eq!(said.runs, Some(4));
         assert!(find_shortfalls(&[], Unit::Run, [4, 4]).is_empty());
     }
+
+    /// A channel with these figures: name, reason and required seconds.
+    fn channel(title: Option<&str>, figures: &[(&str, Option<&str>, Option<u64>)]) -> Channel {
+        let recording = punctual_model::testing::recording(1, 2);
+        let found = crate::compare(&recording, &recording, &crate::Options::default()).unwrap();
+        let mut channel = found.channels[0].clone();
+        let one = channel.quantiles[0].clone();
+        let quantile = |(name, why, seconds): &(&str, Option<&str>, Option<u64>)| crate::Quantile {
+            name: (*name).to_owned(),
+            not_known: why.map(str::to_owned),
+            measure_ns: seconds.map(Nanos::from_secs),
+            ..one.clone()
+        };
+        channel.quantiles = figures.iter().map(quantile).collect();
+        channel.title = title.map(str::to_owned);
+        channel.no_blocks = None;
+        channel.rates.clear();
+        channel
+    }
+
+    fn found(channels: &[Channel]) -> Vec<(Vec<String>, String, Option<u64>)> {
+        let all = find_shortfalls(channels, Unit::Block, [1, 1]).into_iter();
+        all.map(|one| {
+            let seconds = one.measure_ns.map(|length| length.0 / 1_000_000_000);
+            (one.figures, one.why, seconds)
+        })
+        .collect()
+    }
+
+    #[test]
+    fn each_reason_is_listed_once_with_its_longest_time() {
+        let why = "too few samples above it";
+        let few = Some(why);
+        let of = |title, seconds: [u64; 2]| {
+            let figures = [
+                ("p50", None, None),
+                ("p99", few, Some(seconds[0])),
+                ("p99.9", few, Some(seconds[1])),
+                ("p10", Some(""), None),
+            ];
+            channel(title, &figures)
+        };
+        let line = |figures: &[&str], seconds| {
+            let figures = figures.iter().map(|name| (*name).to_owned()).collect();
+            (figures, why.to_owned(), seconds)
+        };
+        // Each figure has its own line.
+        let one = of(None, [20, 500]);
+        assert_eq!(
+            found(&[one]),
+            [line(&["p99"], Some(20)), line(&["p99.9"], Some(500))]
+        );
+        // The channels of one figure share a line.
+        let both = [of(Some("timer"), [20, 40]), of(Some("signal"), [90, 7])];
+        assert_eq!(
+            found(&both),
+            [
+                line(&["p99 (timer)", "p99 (signal)"], Some(90)),
+                line(&["p99.9 (timer)", "p99.9 (signal)"], Some(40)),
+            ]
+        );
+        assert_eq!(found(&[channel(None, &[("p50", None, Some(3))])]), []);
+    }
+
+    #[test]
+    fn reason_for_a_whole_channel_comes_first() {
+        let [rows, source] = ["baseline has 2 rows", "not in every source"];
+        let [why, other] = [rows, source].map(Some);
+        let mut one = channel(
+            None,
+            &[
+                ("p50", other, None),
+                ("p90", why, Some(5)),
+                ("p99", why, Some(9)),
+            ],
+        );
+        one.no_blocks = why.map(str::to_owned);
+        let expected = [
+            (Vec::new(), rows.to_owned(), Some(9)),
+            (vec!["p50".to_owned()], source.to_owned(), None),
+        ];
+        assert_eq!(found(&[one]), expected);
+    }
+
+    /// A count that never happened lacks nothing.
+    #[test]
+    fn counts_without_events_lack_nothing() {
+        let side = |count| crate::RateOfSide {
+            count,
+            of: 100,
+            per_million: 0.0,
+            low: 0.0,
+            high: 0.0,
+        };
+        for (counts, change, lines) in [
+            ([0, 0], Change::Unknown, 0),
+            ([0, 1], Change::Unknown, 1),
+            ([2, 0], Change::Unknown, 1),
+            ([2, 3], Change::NoneFound, 0),
+        ] {
+            let mut one = channel(None, &[]);
+            one.rates.push(Rate {
+                what: "missed".to_owned(),
+                from_ns: None,
+                baseline: Some(side(counts[0])),
+                candidate: Some(side(counts[1])),
+                estimate: None,
+                not_known: Some("drifts".to_owned()),
+                measure_ns: None,
+                change,
+            });
+            assert_eq!(found(&[one]).len(), lines, "{counts:?}");
+        }
+    }
+
+    #[test]
+    fn lengths_are_rounded_up_in_growing_steps() {
+        let up = |seconds: u64| rounded_up(Nanos::from_secs(seconds)).0 / 1_000_000_000;
+        let found = [
+            1, 99, 100, 101, 990, 991, 1_000, 1_020, 7_199, 7_200, 10_801,
+        ]
+        .map(up);
+        assert_eq!(
+            found,
+            [
+                1, 99, 100, 110, 990, 1_000, 1_020, 1_020, 7_200, 7_200, 12_600
+            ]
+        );
+        assert_eq!(rounded_up(Nanos(99_000_000_001)), Nanos::from_secs(100));
+    }
 }

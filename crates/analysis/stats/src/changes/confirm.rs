@@ -227,3 +227,166 @@ fn is_smooth(levels: &[f64], steps: &[usize], noise: Noise) -> bool {
     };
     (2..=powers.len()).any(|columns| is_better(&powers[..columns]))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Noise without persistence, of up to 1.
+    fn noise(run: usize) -> f64 {
+        (run * 7 % 11) as f64 / 5.0 - 1.0
+    }
+
+    /// Levels with noise of up to `size`.
+    fn levels(runs: usize, size: f64, level: impl Fn(usize) -> f64) -> Vec<f64> {
+        let each = (0..runs).map(|run| level(run) + size * noise(run));
+        each.collect()
+    }
+
+    fn from(run: usize, first: usize) -> f64 {
+        f64::from(u8::from(run >= first))
+    }
+
+    fn places(levels: &[f64], candidates: &[usize]) -> Vec<usize> {
+        let found = confirmed(levels, candidates, 0.01);
+        assert!(found.iter().all(|(_, p)| *p <= 0.01), "{found:?}");
+        found.into_iter().map(|(at, _)| at).collect()
+    }
+
+    #[test]
+    fn steps_divide_a_series() {
+        let all: Vec<f64> = (0..10).map(f64::from).collect();
+        let parts: Vec<(f64, usize)> = (segments(&all, &[3, 7]).iter())
+            .map(|part| (part[0], part.len()))
+            .collect();
+        assert_eq!(parts, [(0.0, 3), (3.0, 4), (7.0, 3)]);
+        assert_eq!(segments(&all, &[]), [&all[..]]);
+        let ranges = [0, 1, 2].map(|index| between(&[10, 20], index, 30));
+        assert_eq!(ranges, [(0, 10), (10, 20), (20, 30)]);
+    }
+
+    /// The median of each segment, and four times 1.4826 times the median distance from it.
+    #[test]
+    fn extreme_runs_are_clipped_in_their_segment() {
+        let all = [1.0, 2.0, 3.0, 4.0, 100.0, 11.0, 12.0, 13.0, -9.0, 15.0];
+        let found = clipped(&all, &[5]);
+        assert_eq!(found[..4], all[..4]);
+        assert!((found[4] - (3.0 + 4.0 * 1.4826)).abs() < 1e-9, "{found:?}");
+        assert_eq!((&found[5..8], found[9]), (&all[5..8], 15.0));
+        assert!((found[8] - (12.0 - 4.0 * 1.4826)).abs() < 1e-9, "{found:?}");
+        // Nothing is clipped without variation.
+        let flat = [7.0, 7.0, 7.0, 50.0, 7.0];
+        assert_eq!(clipped(&flat, &[]), flat);
+    }
+
+    #[test]
+    fn smooth_curve_explains_drift_but_no_step() {
+        let of = |level: &dyn Fn(usize) -> f64, steps: &[usize]| {
+            is_smooth(&levels(60, 0.05, level), steps, Noise::NONE)
+        };
+        let share = |run: usize| run as f64 / 60.0 - 0.5;
+        assert!(of(&|run| 3.0 * share(run), &[30]));
+        assert!(of(&|run| 9.0 * share(run).powi(2), &[20]));
+        assert!(of(&|run| 30.0 * share(run).powi(3), &[20, 40]));
+        assert!(!of(&|run| from(run, 30), &[30]));
+        assert!(!of(&|run| from(run, 20) - from(run, 40), &[20, 40]));
+        // A step that explains everything is better than a curve.
+        assert!(!is_smooth(
+            &levels(60, 0.0, |run| from(run, 30)),
+            &[30],
+            Noise::NONE
+        ));
+    }
+
+    #[test]
+    fn steps_that_a_curve_explains_together_are_smooth() {
+        let line = levels(80, 0.05, |run| run as f64 / 20.0);
+        assert_eq!(
+            smooth(&line, &[20, 40, 60], Noise::NONE, TOGETHER),
+            [true; 3]
+        );
+        let stairs = levels(80, 0.05, |run| from(run, 30) - from(run, 50));
+        assert_eq!(
+            smooth(&stairs, &[30, 50], Noise::NONE, TOGETHER),
+            [false; 2]
+        );
+        // Only the second half drifts.
+        let both = levels(120, 0.05, |run| {
+            let rise = (run.max(60) - 60) as f64 / 20.0;
+            9.0 * from(run, 30) + rise
+        });
+        let found = smooth(&both, &[30, 80, 100], Noise::NONE, 1);
+        assert!(!found[0] && found[2], "{found:?}");
+        assert_eq!(smooth(&line, &[], Noise::NONE, TOGETHER), [false; 0]);
+    }
+
+    #[test]
+    fn candidates_move_to_the_steps() {
+        let one = levels(60, 0.1, |run| from(run, 30));
+        for candidates in [&[30][..], &[12], &[10, 30, 50]] {
+            assert_eq!(places(&one, candidates), [30], "{candidates:?}");
+        }
+        assert!(places(&one, &[]).is_empty());
+        assert!(places(&levels(60, 0.1, |_| 2.0), &[20, 40]).is_empty());
+        let two = levels(90, 0.1, |run| from(run, 30) - 0.8 * from(run, 60));
+        assert_eq!(places(&two, &[30, 60]), [30, 60]);
+        // A single extreme run neither is a step nor hides one.
+        let mut spiked = two.clone();
+        spiked[45] = 40.0;
+        assert_eq!(places(&spiked, &[30, 60]), [30, 60]);
+        assert_eq!(places(&spiked, &[30, 45, 60]), [30, 60]);
+    }
+
+    /// Steps up and down again hide each other from a search for one step.
+    #[test]
+    fn steps_hidden_by_others_are_found() {
+        let hidden = levels(120, 0.1, |run| {
+            from(run, 50) - from(run, 70) + 0.9 * from(run, 100)
+        });
+        assert_eq!(places(&hidden, &[50, 100]), [50, 70, 100]);
+    }
+
+    /// The p-value of a step counts all segments of its length that the series has.
+    #[test]
+    fn long_series_have_more_places_for_a_step() {
+        let p = |runs: usize, weak: f64| {
+            let all = levels(runs, 1.0, |run| weak * from(run, 20) + 90.0 * from(run, 40));
+            let places = if runs > 40 { vec![20, 40] } else { vec![20] };
+            judged(&all, &places, Noise::NONE)[0]
+        };
+        let [alone, of_more] = [40, 160].map(|runs| p(runs, 2.0));
+        assert!(alone > 0.0 && of_more < 1.0, "{alone} {of_more}");
+        assert!((of_more / alone - 4.0).abs() < 0.2, "{alone} {of_more}");
+        // Above 1 are the steps that a curve explains.
+        let line = levels(80, 0.05, |run| run as f64 / 20.0);
+        let smooth = judged(&line, &[20, 60], Noise::NONE);
+        assert!(
+            smooth.iter().all(|p| (1.0..=2.0).contains(p) && *p > 1.0),
+            "{smooth:?}"
+        );
+    }
+
+    #[test]
+    fn strongest_step_has_its_statistic() {
+        // The statistic is that of the t test of two means: 1/sqrt(s^2 (1/22 + 1/22)), where s^2 is
+        // from the squares of the noise over 42 degrees of freedom.
+        let one = levels(44, 1.0, |run| 3.0 * from(run, 22));
+        let found = strongest(&one).unwrap();
+        let squares: f64 = (0..44).map(|run| noise(run).powi(2)).sum();
+        let error = (squares / 42.0 * (2.0 / 22.0)).sqrt();
+        assert_eq!(found.at, 22);
+        assert!((found.statistic - 3.0 / error).abs() < 1e-6, "{found:?}");
+        assert_eq!(found.persistence, 0.0);
+        assert_eq!(strongest(&[3.0; 20]), None);
+        assert_eq!(strongest(&one[..7]), None);
+        let mut random = fastrand::Rng::with_seed(8);
+        let mut level = 0.0;
+        let wandering: Vec<f64> = (0..200)
+            .map(|_| {
+                level += random.f64() - 0.5;
+                level
+            })
+            .collect();
+        assert!(strongest(&wandering).unwrap().persistence > 0.6);
+    }
+}

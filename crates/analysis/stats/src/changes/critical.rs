@@ -268,3 +268,76 @@ const TABLE: [[[f64; 3]; 13]; 13] = [
         [3.97, 4.71, 4.96],
     ],
 ];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn near(found: f64, expected: f64) {
+        let apart = (found / expected - 1.0).abs();
+        assert!(apart < 1e-9, "{found} is not {expected}");
+    }
+
+    /// At each value of the table, the probability is the share of the simulated series.
+    #[test]
+    fn table_holds_at_each_of_its_values() {
+        for (runs, rows) in RUNS.into_iter().zip(TABLE) {
+            for (persistence, values) in PERSISTENCE.into_iter().zip(rows) {
+                for (value, share) in values.into_iter().zip(SHARES) {
+                    near(p_of(value, runs, persistence), share);
+                }
+            }
+        }
+    }
+
+    /// Straight lines between the logarithms of statistics, numbers of runs and probabilities.
+    #[test]
+    fn values_between_are_interpolated() {
+        let [low, middle, high] = TABLE[3][4];
+        let half = |a: f64, b: f64| (a * b).sqrt();
+        near(p_of(half(low, middle), 16, 0.4), half(0.1, 0.01));
+        near(p_of(half(middle, high), 16, 0.4), half(0.01, 0.001));
+        // The lines go on beyond the table.
+        near(p_of(high * high / middle, 16, 0.4), 0.000_1);
+        near(p_of(low * (low / middle).sqrt(), 16, 0.4), half(0.1, 1.0));
+        assert_eq!(p_of(low * low / middle * 0.999, 16, 0.4), 1.0);
+        for (place, share) in SHARES.into_iter().enumerate() {
+            near(
+                p_of(half(TABLE[3][4][place], TABLE[3][5][place]), 16, 0.45),
+                share,
+            );
+        }
+        // By their logarithms, 9 runs are 0.5278 of the way from 8 to 10.
+        let way = (9f64 / 8.0).ln() / (10f64 / 8.0).ln();
+        for (place, share) in SHARES.into_iter().enumerate() {
+            let [few, more] = [TABLE[0][2][place], TABLE[1][2][place]];
+            near(p_of(few * (more / few).powf(way), 9, 0.2), share);
+        }
+    }
+
+    #[test]
+    fn edges_of_the_table_hold_beyond_it() {
+        for (place, share) in SHARES.into_iter().enumerate() {
+            near(p_of(TABLE[0][0][place], 3, -0.5), share);
+            near(p_of(TABLE[12][12][place], 50_000, 1.5), share);
+            near(p_of(TABLE[0][12][place], 1, 9.0), share);
+        }
+        assert_eq!((p_of(f64::NAN, 20, 0.1), p_of(0.0, 20, 0.1)), (0.0, 1.0));
+    }
+
+    #[test]
+    fn grid_is_searched_for_neighbours() {
+        let grid = [1.0, 2.0, 4.0];
+        for (value, place, share) in [
+            (1.0, 0, 0.0),
+            (1.25, 0, 0.25),
+            (2.0, 1, 0.0),
+            (3.0, 1, 0.5),
+            (4.0, 1, 1.0),
+            (9.0, 1, 1.0),
+            (0.0, 0, 0.0),
+        ] {
+            assert_eq!(between(&grid, value), (place, share), "{value}");
+        }
+    }
+}

@@ -51,3 +51,42 @@ pub(super) fn power(runs: usize, power: i32) -> impl Fn(usize) -> f64 {
 pub(super) fn mean(values: &[f64]) -> f64 {
     values.iter().sum::<f64>() / values.len().max(1) as f64
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn columns_are_steps_and_powers_of_the_position() {
+        assert_eq!(step_column(5, 2), [0.0, 0.0, 1.0, 1.0, 1.0]);
+        assert_eq!(step_column(3, 0), [1.0; 3]);
+        let column = |by: i32| (0..4).map(power(4, by)).collect::<Vec<f64>>();
+        assert_eq!(column(0), [1.0; 4]);
+        assert_eq!(column(1), [-0.5, -0.25, 0.0, 0.25]);
+        assert_eq!(column(2), [0.25, 0.0625, 0.0, 0.0625]);
+        assert_eq!((0..2).map(power(2, 3)).collect::<Vec<f64>>(), [-0.125, 0.0]);
+        assert_eq!((mean(&[1.0, 2.0, 6.0]), mean(&[])), (3.0, 0.0));
+    }
+
+    /// 1, 2, 4, 3: squares of 5 about the mean. The line with the slope 4/5 explains 3.2 of them.
+    #[test]
+    fn fits_leave_what_least_squares_leave() {
+        let values = [1.0, 2.0, 4.0, 3.0];
+        let (ones, line) = (vec![1.0; 4], vec![0.0, 1.0, 2.0, 3.0]);
+        let near = |found: f64, expected: f64| assert!((found - expected).abs() < 1e-9, "{found}");
+        near(left(&values, &[]), 30.0);
+        near(left(&values, std::slice::from_ref(&ones)), 5.0);
+        near(left(&values, &[ones.clone(), line.clone()]), 1.8);
+        // The order of the columns does not matter, and neither does one that adds nothing.
+        near(left(&values, &[line.clone(), ones.clone()]), 1.8);
+        let twice: Vec<f64> = line.iter().map(|one| 3.0 + 2.0 * one).collect();
+        let (rest, lengths) = rest_of(&values, &[ones, line, twice]);
+        for (rest, known) in rest.iter().zip([-0.3, -0.1, 1.1, -0.7]) {
+            near(*rest, known);
+        }
+        // Deviations of -1.5, -0.5, 0.5 and 1.5 remain of the line.
+        assert_eq!(lengths.len(), 2);
+        near(lengths[0], 2.0);
+        near(lengths[1], 5f64.sqrt());
+    }
+}

@@ -214,4 +214,137 @@ mod tests {
         // A level that hardly shows under the noise persists less.
         assert!(Noise::new(0.8, 0.9).persistence() < 0.5);
     }
+
+    fn near(found: f64, expected: f64) {
+        let apart = (found - expected).abs();
+        assert!(apart < 1e-9, "{found} is not {expected}");
+    }
+
+    /// The noises of these tests, each with its autocorrelation and share of independent noise.
+    fn each() -> impl Iterator<Item = (f64, f64, Noise)> {
+        let phis = [0.3, 0.8, 0.95];
+        let both = phis
+            .into_iter()
+            .flat_map(|phi| [0.0, 0.4, 0.85].map(|share| (phi, share)));
+        both.map(|(phi, share)| (phi, share, Noise::new(phi, share)))
+    }
+
+    /// Independent noise lowers all correlations by the same factor, and the level decays by `phi`.
+    /// Those of an ARMA(1,1) series are (1 - phi theta)(phi - theta)/(1 + theta^2 - 2 phi theta).
+    #[test]
+    fn correlations_are_those_of_a_level_under_noise() {
+        for (phi, share, noise) in each() {
+            let Noise { phi: same, theta } = noise;
+            assert!(same == phi && (0.0..=phi).contains(&theta), "{noise:?}");
+            let next =
+                (1.0 - phi * theta) * (phi - theta) / (1.0 + theta * theta - 2.0 * phi * theta);
+            near(next, (1.0 - share) * phi);
+        }
+        assert_eq!(Noise::new(0.0, 0.0), Noise::NONE);
+    }
+
+    /// Each value is a sum of the prediction errors so far, with the weights 1, phi - theta,
+    /// (phi - theta) phi and so on. The prediction from earlier values has the weights phi - theta,
+    /// (phi - theta) theta and so on.
+    #[test]
+    fn variance_and_persistence_are_sums_of_weights() {
+        for (phi, share, noise) in each() {
+            let weights = |by: f64| {
+                let first = phi - noise.theta;
+                (0..2_000).map(move |lag| first * by.powi(lag))
+            };
+            near(
+                noise.variance(),
+                1.0 + weights(phi).map(|one| one * one).sum::<f64>(),
+            );
+            near(noise.persistence(), weights(noise.theta).sum());
+            // The variance of a mean is increased by all correlations, before and after a run.
+            let lasting: f64 = (0..2_000)
+                .map(|lag| (1.0 - share) * phi * phi.powi(lag))
+                .sum();
+            near(noise.independent(50.0), 50.0 / (1.0 + 2.0 * lasting));
+        }
+        near(Noise::NONE.independent(50.0), 50.0);
+    }
+
+    /// The covariances of the prediction errors, from those of the values.
+    #[test]
+    fn whitened_values_are_not_correlated() {
+        const RUNS: usize = 60;
+        for (phi, share, noise) in each() {
+            let covariance = |a: usize, b: usize| match a.abs_diff(b) as i32 {
+                0 => noise.variance(),
+                lag => noise.variance() * (1.0 - share) * phi.powi(lag),
+            };
+            let unit = |run: usize| -> Vec<f64> {
+                (0..RUNS).map(|at| f64::from(u8::from(at == run))).collect()
+            };
+            let columns: Vec<Vec<f64>> = (0..RUNS).map(|run| noise.whitened(&unit(run))).collect();
+            let of_errors = |a: usize, b: usize| -> f64 {
+                let each = (0..RUNS).flat_map(|i| (0..RUNS).map(move |j| (i, j)));
+                each.map(|(i, j)| columns[i][a] * covariance(i, j) * columns[j][b])
+                    .sum()
+            };
+            near(of_errors(0, 0), 1.0);
+            for (a, b) in [(0, 1), (0, 7), (40, 41), (40, 59), (3, 40)] {
+                assert!(of_errors(a, b).abs() < 0.01, "{noise:?} {a} {b}");
+            }
+            if share == 0.0 {
+                near(of_errors(5, 5), 1.0);
+                near(of_errors(5, 6), 0.0);
+            }
+            let late = of_errors(59, 59);
+            assert!((late - 1.0).abs() < 0.02, "{noise:?} {late}");
+        }
+        assert_eq!(Noise::NONE.whitened(&[3.0, 1.0, 2.0]), [3.0, 1.0, 2.0]);
+        assert!(Noise::NONE.whitened(&[]).is_empty());
+    }
+
+    #[test]
+    fn step_is_found_up_to_the_margin() {
+        for noise in [Noise::NONE, Noise::new(0.6, 0.4)] {
+            for at in [4, 5, 15, 25, 26] {
+                let found = noise.best(&step(30, at), 4).unwrap();
+                // Nothing is left, so the error is zero.
+                assert_eq!(found, (at, f64::INFINITY), "{noise:?}");
+                let down: Vec<f64> = step(30, at).iter().map(|one| 8.0 - one).collect();
+                assert_eq!(noise.best(&down, 4).unwrap().0, at, "{noise:?}");
+            }
+            // Steps closer to an end are not searched.
+            for (at, nearest) in [(3, 4), (27, 26)] {
+                let found = noise.best(&step(30, at), 4).unwrap();
+                assert!(found.0 == nearest && found.1.is_finite(), "{found:?}");
+            }
+            assert_eq!(noise.best(&step(7, 3), 4), None);
+            assert_eq!(noise.best(&step(8, 4), 4).unwrap().0, 4);
+        }
+        assert_eq!(Noise::NONE.best(&[2.0; 30], 4), None);
+    }
+
+    /// An autoregression with known innovations, and a mean that is fitted with it.
+    #[test]
+    fn most_likely_noise_is_that_of_the_series() {
+        for phi in [0.0, 0.6, 0.95] {
+            let mut random = fastrand::Rng::with_seed(5);
+            let mut level = 0.0;
+            let levels: Vec<f64> = (0..800)
+                .map(|_| {
+                    level = phi * level + random.f64() - 0.5;
+                    100.0 + level
+                })
+                .collect();
+            let found = Noise::of(&levels, &[vec![1.0; 800]]);
+            let apart = (found.persistence() - phi).abs();
+            assert!(apart < 0.1, "{found:?} for {phi}");
+        }
+    }
+
+    #[test]
+    fn sums_fade_with_their_distance() {
+        let mut sums = Sums::default();
+        for value in [2.0, 3.0, 5.0] {
+            sums.add(value, 0.5);
+        }
+        assert_eq!((sums.plain, sums.faded), (10.0, 5.0 + 1.5 + 0.5));
+    }
 }

@@ -112,3 +112,138 @@ pub(crate) fn median(values: &[f64]) -> f64 {
         even => (sorted[even / 2 - 1] + sorted[even / 2]) / 2.0,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The probability of at least `count`, summed from the probabilities of smaller counts. Each is
+    /// `factor` times the one before it.
+    fn at_least(count: u64, none: f64, factor: impl Fn(f64) -> f64) -> f64 {
+        let mut each = none;
+        let mut below = 0.0;
+        for smaller in 0..count {
+            below += each;
+            each *= factor(smaller as f64);
+        }
+        1.0 - below
+    }
+
+    fn near(found: f64, expected: f64) {
+        let apart = (found / expected - 1.0).abs();
+        assert!(apart < 1e-7, "{found} is not {expected}");
+    }
+
+    /// Six events in three runs, and half an event: a rate of 6.5 in 30.
+    #[test]
+    fn probability_of_a_count_is_that_of_poisson() {
+        let others = [(2, 10), (1, 10), (3, 10)];
+        for (count, exposure) in [(5, 10), (1, 10), (9, 20), (3, 4)] {
+            let mean = 6.5 / 30.0 * exposure as f64;
+            let expected = at_least(count, (-mean).exp(), |n| mean / (n + 1.0));
+            near(tail((count, exposure), &others), expected);
+        }
+        assert_eq!(tail((0, 10), &others), 1.0);
+        // Without other events, one event is not rare.
+        let quiet = [(0, 10); 20];
+        near(tail((1, 10), &quiet), 1.0 - (-0.5f64 / 20.0).exp());
+        assert_eq!(tail((0, 10), &[]), 1.0);
+    }
+
+    /// Mean 10.125 and the squares of 10.125, 1.875, 7.125 and 14.875, over three degrees of freedom.
+    /// The negative binomial distribution with this mean and a variance of `spread` times the mean.
+    #[test]
+    fn counts_that_vary_more_are_negative_binomial() {
+        let others = [(0, 10), (12, 10), (3, 10), (25, 10)];
+        let squares: f64 = [10.125f64, 1.875, 7.125, 14.875]
+            .iter()
+            .map(|one| one * one)
+            .sum();
+        let spread = squares / 10.125 / 3.0;
+        for (count, exposure) in [(40, 10), (1, 10), (90, 20)] {
+            let mean = 1.0125 * f64::from(exposure);
+            let size = mean / (spread - 1.0);
+            let share = 1.0 - 1.0 / spread;
+            let none = (1.0 - share).powf(size);
+            let expected = at_least(count, none, |n| (n + size) / (n + 1.0) * share);
+            near(tail((count, exposure as u64), &others), expected);
+        }
+    }
+
+    #[test]
+    fn runs_with_unlikely_counts_are_spikes() {
+        let mut counts = vec![(3, 10); 20];
+        assert!(spiked_counts(&counts).is_empty());
+        // The larger one does not hide the other.
+        (counts[7].0, counts[2].0) = (2_000, 60);
+        assert_eq!(spiked_counts(&counts), [2, 7]);
+        // The rate counts, not the number.
+        let mut longer = vec![(3, 10); 20];
+        longer[4] = (200, 700);
+        assert!(spiked_counts(&longer).is_empty());
+        longer[4] = (200, 70);
+        assert_eq!(spiked_counts(&longer), [4]);
+        // With a mean of 3, one run of 900 has at least 10 events, and one of 300,000 at least 14.
+        for (events, is_spike) in [(10, false), (14, true)] {
+            let mut counts = vec![(3, 10); 20];
+            counts[11].0 = events;
+            assert_eq!(spiked_counts(&counts) == [11], is_spike, "{events}");
+        }
+        // The others must be enough for a level.
+        assert!(spiked_counts(&[(3, 10), (3, 10), (3, 10), (500, 10)]).is_empty());
+        assert_eq!(
+            spiked_counts(&[(3, 10), (3, 10), (3, 10), (500, 10), (3, 10)]),
+            [3]
+        );
+    }
+
+    /// Logarithms from 0 to 1 have the median 0.5 and the quartiles 0.25 and 0.75. A spike is more
+    /// than 0.25 + 4.5 * 0.5 above the median.
+    #[test]
+    fn maximum_beyond_the_fence_is_a_spike() {
+        let spikes = |largest: f64| {
+            let order: Vec<usize> = (0..101).map(|n| n * 7 % 101).collect();
+            let mut maxima: Vec<f64> = order.iter().map(|n| (*n as f64 / 100.0).exp()).collect();
+            let place = order.iter().position(|n| *n == 100).unwrap();
+            maxima[place] = largest.exp();
+            (spiked_maxima(&maxima, &[]), place)
+        };
+        assert!(spikes(0.5 + 2.49).0.is_empty());
+        let (found, place) = spikes(0.5 + 2.51);
+        assert_eq!(found, [place]);
+    }
+
+    #[test]
+    fn equal_maxima_need_a_factor_to_be_a_spike() {
+        let spikes = |largest: f64, runs: usize| {
+            let mut maxima = vec![100.0; runs];
+            maxima[3] = largest;
+            spiked_maxima(&maxima, &[])
+        };
+        assert!(spikes(124.9, 20).is_empty());
+        assert_eq!(spikes(125.1, 20), [3]);
+        assert_eq!(spikes(125.1, 8), [3]);
+        // Seven runs are too few.
+        assert!(spikes(900.0, 7).is_empty());
+        // A lower level makes another segment. A run without a maximum is not a spike.
+        let mut levels = vec![100.0; 24];
+        levels[12..].fill(50.0);
+        (levels[5], levels[20]) = (0.0, 70.0);
+        assert_eq!(spiked_maxima(&levels, &[12]), [20]);
+    }
+
+    #[test]
+    fn segments_and_medians_are_those_of_the_runs() {
+        assert_eq!(ranges(&[5], 10), [(0, 5), (5, 10)]);
+        assert_eq!(ranges(&[7, 0, 3, 7], 10), [(0, 3), (3, 7), (7, 10)]);
+        assert_eq!(ranges(&[], 4), [(0, 4)]);
+        assert_eq!(
+            [median(&[]), median(&[3.0]), median(&[4.0, 1.0])],
+            [0.0, 3.0, 2.5]
+        );
+        assert_eq!(
+            [median(&[4.0, 1.0, 3.0]), median(&[9.0, 4.0, 1.0, 3.0])],
+            [3.0, 3.5]
+        );
+    }
+}

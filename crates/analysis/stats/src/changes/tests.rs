@@ -221,3 +221,143 @@ fn step_of_another_figure_is_no_drift() {
     let later = course.drift_since(&values, 40).unwrap();
     assert!(later.from == 40 && later.ratio > 1.2, "{later:?}");
 }
+
+/// Runs of 100 and 200 periods at the same rate: the mean exposure is 150.
+#[test]
+fn level_of_poisson_counts_is_a_square_root() {
+    let near = |found: f64, expected: f64| assert!((found - expected).abs() < 1e-9, "{found}");
+    let values = Values::Counts(vec![(10, 100), (20, 200)]);
+    let levels = values.levels();
+    near(levels[0], (10.375f64 * 1.5).sqrt());
+    near(levels[1], (20.375f64 * 0.75).sqrt());
+    near(values.at_level(15.375f64.sqrt()), 100_000.0);
+    assert_eq!(
+        [0.0, -3.0, 0.5].map(|level| values.at_level(level)),
+        [0.0; 3]
+    );
+    let figures = Values::Figures(vec![20.0, 0.5]);
+    near(figures.levels()[0], 20f64.ln());
+    assert_eq!(figures.levels()[1], 0.0);
+    near(figures.at_level(20f64.ln()), 20.0);
+    // An empty series has no scale.
+    assert!(Values::Counts(Vec::new()).levels().is_empty());
+    near(Values::Counts(Vec::new()).at_level(1.0), 625_000.0);
+}
+
+/// Counts 4, 8 and 2 in one period each vary with the shape that the scan estimates from them.
+#[test]
+fn level_of_spread_counts_depends_on_their_shape() {
+    let near = |found: f64, expected: f64| assert!((found - expected).abs() < 1e-9, "{found}");
+    let mean = 14.0f64 / 3.0;
+    let shape = (mean * mean + 48.0) / 15.0;
+    let values = Values::Counts(vec![(4, 1), (8, 1), (2, 1)]);
+    for (level, count) in values.levels().into_iter().zip([4.0, 8.0, 2.0]) {
+        near(level.sinh().powi(2), (count + 0.375) / shape);
+        // The level leads back to the count.
+        assert!((values.at_level(level) / (1e6 * count) - 1.0).abs() < 1e-9);
+    }
+}
+
+#[test]
+fn range_of_a_step_ends_at_its_neighbours() {
+    let of = |index: usize| ends(&[10, 20, 30], index, 40);
+    assert_eq!([of(0), of(1), of(2)], [(0, 20), (10, 30), (20, 40)]);
+    assert_eq!(ends(&[7], 0, 9), (0, 9));
+    let enough = |runs: usize| Values::Figures(vec![1.0; runs]).is_enough();
+    assert!(enough(8) && !enough(7));
+    let values = |runs: usize| Values::Counts(vec![(1, 1); runs]);
+    assert!(values(0).is_empty() && !values(1).is_empty() && values(3).len() == 3);
+}
+
+/// Of a family, only the series with the step has it, wherever the series is.
+#[test]
+fn steps_are_those_of_their_series() {
+    let flat = |seed| Values::Counts(made_up(Kind::Poisson, &[(80, 9.0)], seed));
+    let stepped = Values::Counts(made_up(Kind::Poisson, &[(30, 4.0), (50, 30.0)], 2));
+    let families = [
+        vec![flat(1)],
+        vec![flat(3), stepped.clone(), Values::Figures(Vec::new())],
+        Vec::new(),
+        vec![stepped, flat(4)],
+    ];
+    let found: Vec<Vec<Vec<usize>>> = (courses_of(&families, 1).iter())
+        .map(|family| {
+            let places = |course: &Course| course.steps.iter().map(|step| step.at).collect();
+            family.iter().map(places).collect()
+        })
+        .collect();
+    let expected: [&[&[usize]]; 4] = [&[&[]], &[&[], &[30], &[]], &[], &[&[30], &[]]];
+    assert_eq!(found, expected);
+}
+
+/// A few runs with high counts, which the Poisson likelihood takes for another level.
+#[test]
+fn burst_of_high_counts_does_not_hide_a_step() {
+    let mut found = 0;
+    for seed in 0..10 {
+        let mut counts = made_up(Kind::Mixed(1.0), &[(70, 3.0), (70, 24.0)], seed);
+        counts[20..23].iter_mut().for_each(|one| one.0 = 60);
+        let places = points(&counts, seed);
+        found += u32::from(places.iter().any(|at| at.abs_diff(70) <= 6));
+    }
+    assert!(found >= 7, "{found} of 10");
+}
+
+/// Permutations cannot show a smaller probability than one in their number: 1,000 for each family,
+/// and twice as many if there are two likelihoods.
+#[test]
+fn number_of_permutations_limits_the_probability() {
+    let flat = |seed: u64| {
+        let mut random = Rng::with_seed(seed);
+        Values::Figures((0..60).map(|_| 100.0 + random.f64()).collect())
+    };
+    let mut stepped: Vec<f64> = (0..60)
+        .map(|run| 100.0 + (run * 7 % 11) as f64 / 10.0)
+        .collect();
+    stepped[30..].iter_mut().for_each(|one| *one *= 2.0);
+    let stepped = Values::Figures(stepped);
+    let p = |families: &[Vec<Values>]| courses_of(families, 1)[0][0].steps[0].p;
+    let one = |values: Values| vec![values];
+    assert_eq!(p(&[one(stepped.clone())]), 1.0 / 1_000.0);
+    let four = [
+        one(stepped.clone()),
+        one(flat(1)),
+        one(flat(2)),
+        one(flat(3)),
+    ];
+    assert_eq!(p(&four), 1.0 / 4_000.0);
+    let counts: Vec<(u64, u64)> = (0..60)
+        .map(|run| (run * 7 % 11 + if run < 30 { 0 } else { 4_000 }, 100_000))
+        .collect();
+    assert!(Pairs::of_counts(&counts).is_spread());
+    assert_eq!(p(&[one(Values::Counts(counts))]), 1.0 / 2_000.0);
+    // The error probability is shared by the families, of which there are at least three, and by the
+    // series of a family.
+    let level = |families: &[Vec<Values>]| courses_of(families, 1)[0][0].level;
+    assert!((level(&four[..1]) - 0.01).abs() < 1e-12 && (level(&four) - 0.0075).abs() < 1e-12);
+    assert!((level(&[vec![stepped, flat(1)]]) - 0.005).abs() < 1e-12);
+}
+
+/// Permutations accept splits of levels that only wander. The second test refuses them, and leaves
+/// the large step in the middle.
+#[test]
+fn wandering_levels_have_no_other_steps() {
+    let (mut splits, mut found) = (0, [0, 0]);
+    for seed in 0..12 {
+        let mut random = Rng::with_seed(seed);
+        let mut wander = wander::Wander::new(0.9, &mut random);
+        let mut level = |run: usize, random: &mut Rng| {
+            0.1 * wander.next(random) + if run < 60 { 0.0 } else { 2.0 }
+        };
+        let levels: Vec<f64> = (0..120)
+            .map(|run| 1_000.0 * level(run, &mut random).exp())
+            .collect();
+        let stepped = vec![Values::Figures(levels)];
+        splits += candidates_of(std::slice::from_ref(&stepped), 1, seed)[0][0].len();
+        let steps = steps_of(stepped[0].clone(), seed);
+        found[0] += usize::from(steps.iter().any(|step| step.at == 60));
+        found[1] += steps.len();
+    }
+    assert!(splits >= 24 && found[0] >= 11, "{splits} {found:?}");
+    assert!(found[1] <= 13, "{splits} {found:?}");
+}

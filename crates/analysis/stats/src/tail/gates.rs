@@ -78,4 +78,52 @@ mod tests {
         let statistic = kpss(&[1.0, 2.0, 3.0, 4.0]);
         assert!((statistic - 0.34).abs() < 1e-12, "{statistic}");
     }
+
+    /// With two lags, the chi-squared distribution is exp(-Q/2).
+    #[test]
+    fn correlations_at_all_lags_count() {
+        for (counts, statistic) in [
+            // Deviations -2, 0, -1, 2, 1: correlations 0 and 0.1.
+            ([1.0, 3.0, 2.0, 5.0, 4.0], 35.0 * 0.01 / 3.0),
+            // Deviations -2, -1, 0, 2, 1: correlations 0.4 and -0.2.
+            ([1.0, 2.0, 3.0, 5.0, 4.0], 35.0 * (0.16 / 4.0 + 0.04 / 3.0)),
+        ] {
+            let p = ljung_box(&counts, 2);
+            assert!((p - f64::exp(-statistic / 2.0)).abs() < 1e-9, "{p}");
+            // There are only four lags.
+            assert_eq!(ljung_box(&counts, 4), ljung_box(&counts, 9));
+        }
+        assert_eq!(
+            (
+                ljung_box(&[], 3),
+                ljung_box(&[4.0], 3),
+                ljung_box(&[1.0, 2.0], 0)
+            ),
+            (1.0, 1.0, 1.0)
+        );
+    }
+
+    #[test]
+    fn level_is_tested_with_the_textbook_weights() {
+        // Deviations -2, -1, 0, 2, 1 and one lag: (10 + 4)/5, sums -2, -3, -3, -1, 0.
+        let statistic = kpss(&[1.0, 2.0, 3.0, 5.0, 4.0]);
+        assert!(
+            (statistic - 23.0 / (25.0 * 2.8)).abs() < 1e-12,
+            "{statistic}"
+        );
+        // Deviations -3, 0, -2, 4, 1, 3, -3 and two lags with the weights 2/3 and 1/3.
+        let variance = (48.0 - 2.0 * 10.0 * 2.0 / 3.0 + 2.0 * 13.0 / 3.0) / 7.0;
+        let statistic = kpss(&[1.0, 4.0, 2.0, 8.0, 5.0, 7.0, 1.0]);
+        assert!(
+            (statistic - 53.0 / (49.0 * variance)).abs() < 1e-12,
+            "{statistic}"
+        );
+        assert_eq!(kpss(&[3.0]), 0.0);
+        // Mixed counts keep their level. A late step does not, and neither does an early one.
+        let of = |is_high: fn(u32) -> bool| -> Vec<f64> {
+            (0..60).map(|n| f64::from(u8::from(is_high(n)))).collect()
+        };
+        assert!(keeps_level(&of(|n| n * 7 % 11 < 5)));
+        assert!(!keeps_level(&of(|n| n >= 40)) && !keeps_level(&of(|n| n >= 20)));
+    }
 }

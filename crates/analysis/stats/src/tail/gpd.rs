@@ -180,12 +180,70 @@ mod tests {
             let quantile = |i: u32| law(shape).level(200.0 / (200.5 - f64::from(i)));
             let excesses: Vec<f64> = (1..=200).map(quantile).collect();
             let found = fit(&excesses).unwrap();
+            // All digits of the reference.
+            let near = |found: f64, known: f64| {
+                assert!(
+                    (found / known - 1.0).abs() < 1e-4,
+                    "{found} against {known}"
+                );
+            };
             near(found.shape, fit_shape);
             near(found.scale, fit_scale);
             near(-found.log_likelihood, likelihood);
             near(law(shape).level(5_000.0), level);
             near(law(0.1).distance(&excesses), distance);
         }
+    }
+
+    /// With a shape of -0.5, 0 and 1, the distribution is elementary: (1 - x/4)^2 with a scale of 2,
+    /// exp(-x/2), and 1/(1 + x/2).
+    #[test]
+    fn levels_are_exceeded_with_their_probability() {
+        let close = |found: f64, known: f64| assert!((found - known).abs() < 1e-12, "{found}");
+        let law = |shape| Gpd {
+            scale: 2.0,
+            shape,
+            log_likelihood: 0.0,
+        };
+        for (shape, survival) in [
+            (-0.5, [0.5625, 0.0, 1.0]),
+            (0.0, [f64::exp(-0.5), f64::exp(-2.5), 1.0]),
+            (1.0, [2.0 / 3.0, 2.0 / 7.0, 1.0]),
+        ] {
+            for (x, known) in [1.0, 5.0, 0.0].into_iter().zip(survival) {
+                close(law(shape).cdf(x), 1.0 - known);
+            }
+            for number in [1.0, 2.0, 9.0, 1_000.0] {
+                let level = law(shape).level(number);
+                close(law(shape).cdf(level), 1.0 - 1.0 / number);
+            }
+        }
+        close(law(1.0).level(9.0), 16.0);
+        close(law(-0.5).level(16.0), 3.0);
+        // The distances from 1/4 and 3/4 are squared, and 1/24 is added.
+        let sorted = [law(1.0).level(2.0), law(1.0).level(5.0)];
+        close(law(1.0).distance(&sorted), 0.0625 + 0.0025 + 1.0 / 24.0);
+    }
+
+    /// Draws are levels of uniform shares: a tenth is beyond each tenth of the distribution.
+    #[test]
+    fn draws_are_spread_evenly() {
+        let law = Gpd {
+            scale: 3.0,
+            shape: 0.2,
+            log_likelihood: 0.0,
+        };
+        let random = &mut fastrand::Rng::with_seed(2);
+        let mut tenths = [0; 10];
+        for _ in 0..20_000 {
+            let drawn = law.draw(random);
+            assert!(drawn > 0.0);
+            tenths[(law.cdf(drawn) * 10.0) as usize] += 1;
+        }
+        assert!(
+            tenths.iter().all(|count| (1_800..2_200).contains(count)),
+            "{tenths:?}"
+        );
     }
 
     #[test]

@@ -258,4 +258,178 @@ mod tests {
         assert_eq!(why(&missed), NoTail::Missed);
         assert_eq!(remark(&missed, |_| false).unwrap_err(), NoTail::NoSamples);
     }
+
+    fn histogram_of(values: &[(i64, u64)]) -> Histogram {
+        let mut histogram = Histogram::new();
+        for (value, count) in values {
+            (0..*count).for_each(|_| histogram.record(SignedNanos(*value)));
+        }
+        histogram
+    }
+
+    /// Buckets are 10 ns wide from 1 µs on. Their samples are spread evenly.
+    #[test]
+    fn excesses_are_spread_over_their_buckets() {
+        let all = histogram_of(&[(1_500, 30), (2_000, 2), (3_010, 5)]);
+        let begins = Nanos(1_509);
+        let expected = [493.5, 498.5, 1_502.0, 1_504.0, 1_506.0, 1_508.0, 1_510.0];
+        assert_eq!(above(&all, begins), expected);
+        assert_eq!(tail_count(&all, begins), 7);
+        assert_eq!(
+            (
+                above(&all, Nanos(3_019)).len(),
+                tail_count(&all, Nanos(3_010))
+            ),
+            (0, 0)
+        );
+        // Of 2,500 samples, each third is used, beginning with the second.
+        let many = histogram_of(&[(1_500, 30), (2_000, 2_500)]);
+        let used = above(&many, begins);
+        assert_eq!((used.len(), tail_count(&many, begins)), (833, 2_500));
+        assert!(
+            (used[0] - (491.0 + 10.0 * 1.5 / 2_500.0)).abs() < 1e-9,
+            "{}",
+            used[0]
+        );
+        assert!((used[1] - used[0] - 30.0 / 2_500.0).abs() < 1e-9);
+        let thousand = histogram_of(&[(1_500, 30), (2_000, 1_000)]);
+        assert_eq!(above(&thousand, begins).len(), 1_000);
+    }
+
+    /// An even tail is refused as soon as one condition is not met.
+    #[test]
+    fn each_condition_is_needed() {
+        let seed = (0..20)
+            .find(|seed| remark(&of_seed(*seed), |_| true).is_ok())
+            .unwrap();
+        let good = of_seed(seed);
+        let why = |change: &dyn Fn(&mut Recording)| {
+            let mut changed = good.clone();
+            change(&mut changed);
+            remark(&changed, |_| true).err()
+        };
+        assert_eq!(why(&|_| {}), None);
+        assert_eq!(
+            why(&|one| one.threads[0].accounting.missed = 1),
+            Some(NoTail::Missed)
+        );
+        let beyond = SignedNanos(2_000_000_000_000);
+        assert_eq!(
+            why(&|one| one.threads[0].histogram.record(beyond)),
+            Some(NoTail::BeyondRange)
+        );
+        assert_eq!(
+            why(&|one| one.series.dropped = 1),
+            Some(NoTail::FewIntervals)
+        );
+        // 20 complete intervals, and a last one that may be shorter.
+        assert_eq!(
+            why(&|one| one.series.rows.truncate(20)),
+            Some(NoTail::FewIntervals)
+        );
+        assert_ne!(
+            why(&|one| one.series.rows.truncate(21)),
+            Some(NoTail::FewIntervals)
+        );
+        // Rows of another thread do not count.
+        assert_eq!(
+            why(&|one| one.series.rows.iter_mut().for_each(|row| row.thread = 1)),
+            Some(NoTail::FewIntervals)
+        );
+        let few = histogram_of(&[(3_000, 9_000), (4_000, 40)]);
+        assert_eq!(
+            why(&|one| one.threads[0].histogram = few.clone()),
+            Some(NoTail::FewSamples)
+        );
+        // The late half of the run.
+        let later = |one: &mut Recording| {
+            let quiet = one.series.rows[0].clone();
+            for row in &mut one.series.rows[..30] {
+                let rest = quiet.histogram.iter().filter(|(lower, ..)| *lower < 5_000);
+                let mut histogram = Histogram::new();
+                for (lower, _, count) in rest {
+                    (0..count).for_each(|_| histogram.record(SignedNanos(lower as i64)));
+                }
+                *row = IntervalRow::new(0, row.start_ns, 0, &histogram);
+            }
+        };
+        let found = why(&later);
+        assert!(
+            matches!(found, Some(NoTail::Drift | NoTail::Bursts)),
+            "{found:?}"
+        );
+    }
+
+    fn of_seed(seed: u64) -> Recording {
+        drawn(seed, |_, random| 3_000.0 + 2_000.0 * exponential(random))
+    }
+
+    /// Half of the excesses are at one latency in the middle of an exponential tail.
+    #[test]
+    fn separate_clusters_are_of_another_form() {
+        let exponential = |n: u32| -1_000.0 * (1.0 - (f64::from(n) + 0.5) / 200.0).ln();
+        let excess = |n: u32| match n {
+            0..100 => exponential(n),
+            100..300 => 693.0 + f64::from(n) / 1_000.0,
+            _ => exponential(n - 200),
+        };
+        let excesses: Vec<f64> = (0..400).map(excess).collect();
+        let found = fit(&excesses).unwrap();
+        assert_eq!(
+            super::drawn(Nanos(1), &excesses, found, 400),
+            Err(NoTail::OtherForm)
+        );
+        // Quantiles of the distribution itself are of its form.
+        let law = Gpd {
+            scale: 500.0,
+            shape: 0.1,
+            log_likelihood: 0.0,
+        };
+        let even: Vec<f64> = (0..400)
+            .map(|n| law.level(400.0 / (399.5 - f64::from(n))))
+            .collect();
+        let found = fit(&even).unwrap();
+        let [level, low, high] = super::drawn(Nanos(1_000), &even, found, 400).unwrap();
+        let expected = 1_000.0 + found.level(4_000.0);
+        assert!((level.0 as f64 - expected).abs() <= 1.0, "{level}");
+        assert!(low < level && level < high, "{low} {level} {high}");
+        // About 95% of the simulated levels are inside.
+        let error = (high.0 - low.0) as f64 / level.0 as f64;
+        assert!((0.2..1.5).contains(&error), "{error}");
+    }
+
+    /// Samples as given, and an exponential tail above them: the quantiles of its distribution.
+    fn with_tail(base: &[(i64, u64)], from: f64, number: u32) -> Recording {
+        let mut recording = of_seed(1);
+        let mut all = histogram_of(base);
+        for nth in 0..number {
+            let beyond = 1.0 - (f64::from(nth) + 0.5) / f64::from(number);
+            all.record(SignedNanos((from - 1_000.0 * beyond.ln()) as i64));
+        }
+        recording.threads[0].histogram = all;
+        recording
+    }
+
+    #[test]
+    fn fit_must_not_depend_on_the_threshold() {
+        let why = |recording: &Recording| remark(recording, |_| true).err();
+        // 0.5% are 75 samples. Of 30,000 samples, they are 150, but 0.25% are 75.
+        let few = with_tail(&[(2_000, 14_850)], 2_010.0, 150);
+        assert_eq!(why(&few), Some(NoTail::FewSamples));
+        let short = with_tail(&[(2_000, 29_700)], 2_010.0, 300);
+        assert_eq!(why(&short), Some(NoTail::Short));
+        // A cluster below the tail changes the shape from the lowest threshold on.
+        let cluster = with_tail(&[(2_000, 59_400), (3_010, 300)], 3_030.0, 300);
+        assert_eq!(why(&cluster), Some(NoTail::Unsteady));
+        // Without the cluster, the tail is steady.
+        let steady = with_tail(&[(2_000, 59_400)], 2_010.0, 600);
+        let found = why(&steady);
+        assert!(
+            !matches!(
+                found,
+                Some(NoTail::Unsteady | NoTail::Short | NoTail::NotFitted)
+            ),
+            "{found:?}"
+        );
+    }
 }

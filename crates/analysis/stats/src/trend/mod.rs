@@ -16,6 +16,8 @@ mod sentence;
 #[cfg(test)]
 mod tests;
 mod thresholds;
+#[cfg(test)]
+mod word_tests;
 
 use std::collections::BTreeMap;
 

@@ -143,3 +143,195 @@ impl NearFact {
         format!("{}, {runs}{side}{times}", self.difference.sentence())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use punctual_model::{CpuClass, RecordingId};
+
+    use super::*;
+    use crate::trend::Facts;
+
+    /// Runs with these values of a fact, one letter each. A dot is an unknown value.
+    fn runs(facts: &[(&str, &str)]) -> Vec<Run> {
+        let value = |letters: &str, run: usize| {
+            let letter = letters.chars().nth(run).unwrap();
+            Some(letter.to_string()).filter(|_| letter != '.')
+        };
+        let number = facts[0].1.len();
+        (0..number)
+            .map(|run| {
+                let each = facts.iter();
+                let known: Facts = each
+                    .map(|(name, letters)| ((*name).to_owned(), value(letters, run)))
+                    .collect();
+                Run {
+                    recording: RecordingId(uuid::Uuid::from_u128(run as u128)),
+                    started: jiff::Timestamp::from_second(run as i64).unwrap(),
+                    load: "idle".to_owned(),
+                    cpus: CpuClass::General,
+                    rows: std::iter::empty().collect(),
+                    due: 1,
+                    unknown: 0,
+                    p50: None,
+                    p99: None,
+                    max: None,
+                    limit: None,
+                    complete: true,
+                    facts: Arc::new(known),
+                }
+            })
+            .collect()
+    }
+
+    /// The last run with the old value, the first with the new one, and the fact.
+    fn turned(runs: &[Run]) -> Vec<(usize, usize, String)> {
+        let runs: Vec<&Run> = runs.iter().collect();
+        let found = turns(&runs).into_iter();
+        found
+            .map(|turn| (turn.last, turn.first, turn.difference.fact))
+            .collect()
+    }
+
+    #[test]
+    fn each_change_of_a_known_value_is_a_turn() {
+        let found = turned(&runs(&[
+            ("a", "xxyyy.z"),
+            ("b", "..11111"),
+            ("c", "2.2.3.3"),
+        ]));
+        let turn = |last, first, name: &str| (last, first, name.to_owned());
+        assert_eq!(found, [turn(1, 2, "a"), turn(2, 4, "c"), turn(4, 6, "a")]);
+        // Runs that share their facts.
+        let mut shared = runs(&[("a", "xxxyyx")]);
+        for (run, of) in [(1, 0), (2, 0), (4, 3)] {
+            shared[run].facts = Arc::clone(&shared[of].facts);
+        }
+        assert_eq!(turned(&shared), [turn(2, 3, "a"), turn(4, 5, "a")]);
+        assert!(turned(&[]).is_empty());
+    }
+
+    #[test]
+    fn changes_of_one_run_are_listed_together() {
+        let all = runs(&[("a", "xxyyz"), ("b", "11222"), ("c", "7..8.")]);
+        let all: Vec<&Run> = all.iter().collect();
+        let found: Vec<(RecordingId, i64, usize)> = (by_run(&all, &turns(&all)).iter())
+            .map(|change| (change.recording, change.at.as_second(), change.facts.len()))
+            .collect();
+        let expected = [(2, 2), (3, 1), (4, 1)];
+        assert_eq!(
+            found,
+            expected.map(|(run, facts)| (all[run].recording, run as i64, facts))
+        );
+    }
+
+    #[test]
+    fn distance_is_that_to_the_nearest_possible_run() {
+        let difference = || differing("a", "x", "y");
+        // The value changed at one of the runs 11 to 14.
+        let turn = Turn {
+            last: 10,
+            first: 14,
+            difference: difference(),
+        };
+        let found = [8, 10, 11, 13, 14, 15, 20].map(|at| turn.away(at));
+        assert_eq!(found, [3, 1, 0, 0, 0, -1, -6]);
+        let at_once = Turn {
+            last: 10,
+            first: 11,
+            difference: difference(),
+        };
+        assert_eq!([10, 11, 12].map(|at| at_once.away(at)), [1, 0, -1]);
+    }
+
+    /// The change point is at run 20 of 40. Runs 12 to 28 are searched.
+    #[test]
+    fn facts_near_a_change_point_are_listed_by_distance() {
+        let step = |at: usize| -> String {
+            let letter = |run| if run < at { 'x' } else { 'y' };
+            (0..40).map(letter).collect()
+        };
+        let names = [12, 11, 18, 20, 21, 28, 29].map(|at| (format!("at {at}"), step(at)));
+        let facts: Vec<(&str, &str)> = names
+            .iter()
+            .map(|(a, b)| (a.as_str(), b.as_str()))
+            .collect();
+        let all = runs(&facts);
+        let all: Vec<&Run> = all.iter().collect();
+        let found = |range: (usize, usize, usize)| {
+            let (facts, within) = near(&all, &turns(&all), range);
+            let facts: Vec<(String, i64)> = (facts.into_iter())
+                .map(|fact| (fact.difference.fact, fact.runs_away))
+                .collect();
+            (facts, within)
+        };
+        let row = |name: &str, away| (name.to_owned(), away);
+        let nearest = [
+            row("at 20", 0),
+            row("at 21", 1),
+            row("at 18", -2),
+            row("at 12", -8),
+            row("at 28", 8),
+        ];
+        assert_eq!(found((20, 20, 20)), (nearest.to_vec(), Some(8)));
+        // An uncertain place widens the search to both sides.
+        for range in [(11, 20, 22), (19, 20, 29)] {
+            let (facts, within) = found(range);
+            assert_eq!((facts.len(), within), (7, Some(9)), "{range:?}");
+        }
+        // At the ends of a series, there are fewer runs.
+        let (facts, within) = found((1, 3, 3));
+        assert_eq!((facts, within), (vec![row("at 11", 8)], Some(8)));
+        let (facts, within) = found((38, 38, 39));
+        assert_eq!((facts.len(), within), (0, Some(8)));
+    }
+
+    #[test]
+    fn nearest_of_several_changes_is_told_with_their_number() {
+        let mut letters: Vec<char> = "x".repeat(40).chars().collect();
+        letters[17] = 'y';
+        letters[21..].fill('z');
+        let letters: String = letters.into_iter().collect();
+        let all = runs(&[("a", &letters)]);
+        let all: Vec<&Run> = all.iter().collect();
+        let (facts, _) = near(&all, &turns(&all), (20, 20, 20));
+        let [fact] = facts.as_slice() else {
+            panic!("{facts:?}");
+        };
+        assert_eq!((fact.runs_away, fact.times), (1, 3));
+        assert_eq!(fact.difference.after.as_deref(), Some("z"));
+        assert_eq!(
+            fact.sentence(),
+            "a: x → z, 1 run after, changed 3 times nearby"
+        );
+        let sentence = |runs_away, times| {
+            NearFact {
+                runs_away,
+                times,
+                ..fact.clone()
+            }
+            .sentence()
+        };
+        assert_eq!(sentence(0, 1), "a: x → z, at this run");
+        assert_eq!(sentence(-1, 0), "a: x → z, 1 run before");
+        assert_eq!(sentence(-4, 1), "a: x → z, 4 runs before");
+        assert_eq!(
+            sentence(4, 2),
+            "a: x → z, 4 runs after, changed 2 times nearby"
+        );
+    }
+
+    /// The fact must be known on both sides, within the runs that are searched.
+    #[test]
+    fn unknown_facts_are_no_reason() {
+        let within = |letters: &str| {
+            let all = runs(&[("a", letters)]);
+            let all: Vec<&Run> = all.iter().collect();
+            near(&all, &turns(&all), (10, 10, 10)).1
+        };
+        assert_eq!(within("xxxxxxxxxxyyyyyyyyyy"), Some(8));
+        assert_eq!(within("..x...............y."), Some(8));
+        assert_eq!(within(".x................y."), None);
+        assert_eq!(within("..x................y"), None);
+        assert_eq!(within("..x................."), None);
+    }
+}

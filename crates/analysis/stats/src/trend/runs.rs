@@ -174,4 +174,127 @@ mod tests {
         let close: Rows = (1_000..2_000).map(|edge| (edge, 50)).collect();
         assert!(close.0.len() < 2_010, "{}", close.0.len());
     }
+
+    fn run(rows: &[(u64, u64)]) -> Run {
+        Run {
+            recording: RecordingId(uuid::Uuid::from_u128(1)),
+            started: Timestamp::UNIX_EPOCH,
+            load: "idle".to_owned(),
+            cpus: CpuClass::General,
+            rows: rows.iter().copied().collect(),
+            due: rows
+                .iter()
+                .fold(0, |sum, (_, count)| sum.saturating_add(*count)),
+            unknown: 0,
+            p50: None,
+            p99: None,
+            max: None,
+            limit: None,
+            complete: true,
+            facts: Arc::default(),
+        }
+    }
+
+    /// Each number of bytes, and the values before and after its limit.
+    #[test]
+    fn numbers_of_all_sizes_are_kept() {
+        let mut all: Vec<(u64, u64)> = Vec::new();
+        for bits in 0..63 {
+            let edge = 1u64 << bits;
+            all.extend([(edge - 1, edge), (edge, u64::MAX >> bits)]);
+        }
+        all.sort_unstable();
+        all.dedup();
+        let rows: Rows = all.iter().copied().collect();
+        assert_eq!(rows.iter().collect::<Vec<_>>(), all);
+        // One byte holds 127, and two bytes hold 128.
+        let bytes = |edge: u64| [(edge, 1)].into_iter().collect::<Rows>().0.len();
+        assert_eq!(
+            [bytes(127), bytes(128), bytes(16_383), bytes(16_384)],
+            [2, 3, 3, 4]
+        );
+    }
+
+    #[test]
+    fn late_periods_are_those_in_higher_buckets() {
+        let run = run(&[(10, 4), (20, 3), (40, 2), (50, 1)]);
+        let above = [0, 10, 19, 20, 40, 49, 50].map(|limit| run.above(Nanos(limit)));
+        assert_eq!(above, [10, 6, 6, 3, 1, 1, 0]);
+        let highest = [0, 1, 2, 3, 4, 6, 7, 10].map(|place| run.nth_highest(place));
+        assert_eq!(highest, [50, 50, 40, 40, 20, 20, 10, 10].map(Some));
+        assert_eq!(run.nth_highest(11), None);
+        let full = self::run(&[(1, u64::MAX), (2, u64::MAX)]);
+        assert_eq!(
+            (full.above(Nanos(0)), full.nth_highest(u64::MAX)),
+            (u64::MAX, Some(2))
+        );
+    }
+
+    /// The groups of one run: two phases, and one without periods.
+    #[test]
+    fn groups_with_periods_become_runs() {
+        let mut latencies = punctual_model::Histogram::new();
+        for (ns, count) in [(400, 60), (700, 38), (900, 1)] {
+            (0..count).for_each(|_| latencies.record(punctual_model::SignedNanos(ns)));
+        }
+        // One latency is beyond the last bucket.
+        let group = |phase: Option<&str>, class, due| RunGroup {
+            phase: phase.map(str::to_owned),
+            class,
+            due,
+            unknown: 0,
+            max_ns: Some(Nanos(2 * MAX_TRACKABLE_NS)),
+            latencies: latencies.buckets(),
+            ..RunGroup::default()
+        };
+        let mut series = SeriesRun {
+            recording: RecordingId(uuid::Uuid::from_u128(7)),
+            epoch: 1,
+            host: None,
+            started: Timestamp::UNIX_EPOCH,
+            duration_ns: Nanos::from_secs(1),
+            completion: Completion::Finished,
+            outcome: punctual_model::Outcome::NotDecidable,
+            facts: None,
+            program: String::new(),
+            groups: vec![
+                group(Some("cpu"), Some(CpuClass::Isolated), 100),
+                group(None, None, 99),
+                group(Some("disk"), None, 0),
+            ],
+        };
+        let setup = Setup {
+            load: "idle".to_owned(),
+            limit: Some(Nanos(800)),
+            facts: Arc::new(Facts::from([("kernel.release".to_owned(), None)])),
+        };
+        let found = runs_of(&series, &setup);
+        let [with_phase, without] = found.as_slice() else {
+            panic!("{found:?}");
+        };
+        assert_eq!(
+            (with_phase.load.as_str(), with_phase.cpus),
+            ("cpu", CpuClass::Isolated)
+        );
+        assert_eq!(
+            (without.load.as_str(), without.cpus),
+            ("idle", CpuClass::General)
+        );
+        let rows = [(400, 60), (700, 38), (900, 1)];
+        assert_eq!(without.rows.iter().collect::<Vec<_>>(), rows);
+        let with_last = [&rows[..], &[(MAX_TRACKABLE_NS, 1)]].concat();
+        assert_eq!(with_phase.rows.iter().collect::<Vec<_>>(), with_last);
+        assert_eq!((with_phase.due, without.due), (100, 99));
+        assert_eq!(
+            (without.p50, without.p99),
+            (Some(Nanos(400)), Some(Nanos(900)))
+        );
+        assert_eq!(
+            (without.limit, without.max),
+            (setup.limit, series.groups[1].max_ns)
+        );
+        assert!(without.complete && without.facts == setup.facts);
+        series.completion = Completion::Stopped;
+        assert!(!runs_of(&series, &setup)[0].complete);
+    }
 }

@@ -522,3 +522,6 @@ fn name(quantile: f64) -> String {
     let percent = (quantile * 1e8).round() / 1e6;
     format!("p{percent}")
 }
+
+#[cfg(test)]
+mod tests;
