@@ -10,6 +10,7 @@ use std::path::Path;
 use std::process::Command;
 
 use crate::common::{Sandbox, text};
+use crate::experimenting::alone;
 use punctual_host::Host;
 use punctual_model::Setting;
 use punctual_tune::setting;
@@ -49,13 +50,6 @@ impl Drop for PutBack {
             }
         }
     }
-}
-
-/// The tests below change the same settings, so they must not run at the same time.
-fn alone() -> std::sync::MutexGuard<'static, ()> {
-    static ONE: std::sync::Mutex<()> = std::sync::Mutex::new(());
-    ONE.lock()
-        .unwrap_or_else(std::sync::PoisonError::into_inner)
 }
 
 /// Returns, for each real setting that can be changed, a value that differs from the current one.
