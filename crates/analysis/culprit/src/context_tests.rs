@@ -1,13 +1,7 @@
 //! Activity of a CPU, and of threads in the kernel, after a few events.
 
 use super::*;
-use crate::testing::{event, flagged, idle, on, switch, task, wakeup, waking};
-
-const MAKE: u32 = 12;
-
-fn make() -> Task {
-    task("make", MAKE, 120)
-}
+use crate::testing::{MAKE, event, flagged, idle, make, on, switch, task, wakeup, waking};
 
 fn hog() -> Task {
     task("hog", 61, 9)

@@ -1,7 +1,7 @@
 //! Times of functions, and the one that explains a share.
 
 use super::*;
-use crate::testing::{RUNNABLE, SLEEPS, VICTIM, event, on, switch, task, victim, window};
+use crate::testing::{RUNNABLE, SLEEPS, VICTIM, event, on, switch, task, us, victim, window};
 use punctual_model::cause::{Cause, Detail};
 
 const OTHER: u32 = 12;
@@ -11,10 +11,6 @@ type Span = (u64, u64);
 
 /// A function: name, times, and duration of its shortest run.
 type Known<'a> = (&'a str, &'a [Span], u64);
-
-fn us(us: u64) -> Nanos {
-    Nanos::from_micros(us)
-}
 
 fn times(times: &[Span]) -> Times {
     let times = times.iter().map(|(from, to)| (us(*from), us(*to)));

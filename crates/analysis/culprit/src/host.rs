@@ -132,13 +132,9 @@ pub(crate) fn explains(cause: &Cause) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::window;
+    use crate::testing::{us, window};
     use punctual_model::cause::{Awaited, Device, Name, Role, Wait};
     use punctual_model::{HostSpan, Segment};
-
-    fn us(us: u64) -> Nanos {
-        Nanos::from_micros(us)
-    }
 
     /// Spans of the host: CPU, begin and end in µs, and whether the virtual CPU ran.
     fn beside(spans: &[(u32, u64, u64, bool)]) -> Window {

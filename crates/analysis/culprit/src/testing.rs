@@ -24,6 +24,17 @@ pub(crate) fn victim() -> Task {
     task("victim", VICTIM, 4)
 }
 
+/// An ordinary thread.
+pub(crate) const MAKE: u32 = 12;
+
+pub(crate) fn make() -> Task {
+    task("make", MAKE, 120)
+}
+
+pub(crate) fn us(us: u64) -> Nanos {
+    Nanos::from_micros(us)
+}
+
 pub(crate) fn idle() -> Task {
     task("swapper", 0, 120)
 }

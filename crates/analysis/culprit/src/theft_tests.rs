@@ -4,11 +4,7 @@ use punctual_model::cause::Detail;
 use punctual_model::{StealRise, UsualLength, Vector};
 
 use super::*;
-use crate::testing::window;
-
-fn us(us: u64) -> Nanos {
-    Nanos::from_micros(us)
-}
+use crate::testing::{us, window};
 
 /// The counter of CPU 1 from 0 to 1,000 µs. Each increase: begin, end and amount in µs.
 fn count(step: u64, rises: &[(u64, u64, u64)]) -> StealCount {

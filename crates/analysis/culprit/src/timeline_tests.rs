@@ -4,19 +4,9 @@ use punctual_model::{KernelPriority, Vector};
 
 use super::*;
 use crate::testing::{
-    RUNNABLE, SLEEPS, VICTIM, event, flagged, idle, on, switch, task, victim, wakeup, waking,
-    window,
+    MAKE, RUNNABLE, SLEEPS, VICTIM, event, flagged, idle, make, on, switch, task, us, victim,
+    wakeup, waking, window,
 };
-
-const MAKE: u32 = 12;
-
-fn make() -> Task {
-    task("make", MAKE, 120)
-}
-
-fn us(us: u64) -> Nanos {
-    Nanos::from_micros(us)
-}
 
 /// The window of a victim that is due at 100 µs and runs at 900 µs.
 fn of(events: &[TraceEvent]) -> Window {

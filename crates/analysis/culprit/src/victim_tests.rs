@@ -4,17 +4,12 @@ use punctual_model::Scheduling;
 
 use super::*;
 use crate::testing::{
-    RUNNABLE, SLEEPS, VICTIM, event, flagged, idle, on, switch, task, victim, wakeup, waking,
-    window,
+    MAKE, RUNNABLE, SLEEPS, VICTIM, event, flagged, idle, make, on, switch, task, victim, wakeup,
+    waking, window,
 };
 
-const MAKE: u32 = 12;
 const STOPS: u32 = 4;
 const UNINTERRUPTIBLE: u32 = 2;
-
-fn make() -> Task {
-    task("make", MAKE, 120)
-}
 
 fn hog() -> Task {
     task("hog", 61, 0)

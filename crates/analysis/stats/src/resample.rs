@@ -381,7 +381,7 @@ mod tests {
         assert_eq!(sorted([3.0, -1.0, 2.0].into_iter()), [-1.0, 2.0, 3.0]);
     }
 
-    /// Variances of 1.25 and 5, of which the run shows 4 and 2 times as much: 5 + 10.
+    /// The variances are 1.25 and 5. In the long run they are 4 and 2 times as large: 5 + 10.
     #[test]
     fn both_sides_contribute_to_the_spread() {
         let sides: [&[f64]; 2] = [&[1.0, 2.0, 3.0, 4.0], &[2.0, 4.0, 6.0, 8.0]];

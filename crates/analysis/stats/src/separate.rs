@@ -325,7 +325,7 @@ mod tests {
         near(of(&[3.0, 3.0, 3.0], &[0, 1, 1]), 0.0);
     }
 
-    /// Six machines of which three are slower: 2 of the 20 ways to choose three separate as much.
+    /// Three of six machines are slower. Of the 20 ways to choose three, 2 separate as much.
     #[test]
     fn probability_is_that_of_random_groups() {
         let all = ["x", "y"].map(|value| facts(&[("kernel", Some(value)), ("same", Some("1"))]));

@@ -210,6 +210,7 @@ impl Store {
 
     /// Removes a part of a recording. On a full disk, uses the reserved space.
     fn drop_part(&self, id: RecordingId, part: Part) -> Result<(), StoreError> {
+        let had_reserve = has_reserve(self.path());
         let dropped = self.link.write_on_a_full_disk(|connection, context| {
             let on = |error| context.on(error);
             let (key, mut entry) = Entry::find(connection, id, context)?;
@@ -231,8 +232,8 @@ impl Store {
                 Err(context.damaged_in(id, "its header was changed"))
             }
         });
-        // The next part may need the reserve again.
-        if !self.link.read_only && !has_reserve(self.path()) {
+        // It was used, and the next part may need it again.
+        if had_reserve && !has_reserve(self.path()) {
             let _ = self.link.run("PRAGMA wal_checkpoint(TRUNCATE)");
             self.link.give_space_back();
             let _ = self.link.run("PRAGMA wal_checkpoint(TRUNCATE)");

@@ -154,11 +154,7 @@ impl Cpu {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::{idle, task};
-
-    fn us(us: u64) -> Nanos {
-        Nanos::from_micros(us)
-    }
+    use crate::testing::{idle, task, us};
 
     /// A CPU on which these threads ran, each until this time in µs. The first one ran since 0.
     fn cpu(turns: &[(Task, u64)]) -> Cpu {

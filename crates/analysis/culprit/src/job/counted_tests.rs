@@ -3,16 +3,12 @@
 use super::super::release::{CallKind, SeenWaits};
 use super::super::thread_state::CallNumbers;
 use super::*;
-use crate::testing::{RUNNABLE, SLEEPS, event, switch, task, waking};
+use crate::testing::{RUNNABLE, SLEEPS, event, switch, task, us, waking};
 use punctual_model::{EventKind, Task, TraceEvent};
 
 const TID: u32 = 7;
 const SLEEP: i64 = 230;
 const READ: i64 = 0;
-
-fn us(us: u64) -> Nanos {
-    Nanos::from_micros(us)
-}
 
 fn enter(at: u64, id: i64) -> TraceEvent {
     event(at, TID, EventKind::SysEnter { id, args: [1, 0] })

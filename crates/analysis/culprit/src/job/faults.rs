@@ -73,13 +73,9 @@ impl Faults {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::event;
+    use crate::testing::{event, us};
 
     const TID: u32 = 100;
-
-    fn us(us: u64) -> Nanos {
-        Nanos::from_micros(us)
-    }
 
     fn fault(at: u64, address: u64) -> TraceEvent {
         let kind = EventKind::PageFaultUser {

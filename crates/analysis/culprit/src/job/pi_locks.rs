@@ -84,14 +84,10 @@ mod tests {
     use punctual_model::KernelPriority;
 
     use super::*;
-    use crate::testing::{event, task};
+    use crate::testing::{event, task, us};
 
     const TID: u32 = 100;
     const LOCK: u64 = 0x7f10;
-
-    fn us(us: u64) -> Nanos {
-        Nanos::from_micros(us)
-    }
 
     fn owned(at: u64, owner: u32) -> TraceEvent {
         event(at, TID, EventKind::FutexOwner { futex: LOCK, owner })

@@ -1,7 +1,7 @@
 //! Sources of wake-ups, by the state of the CPU.
 
 use super::*;
-use crate::testing::{event, flagged, idle, task};
+use crate::testing::{event, flagged, idle, task, us};
 use punctual_model::Task;
 
 const WAKER: u32 = 50;
@@ -10,10 +10,6 @@ const DISK: u32 = 8;
 const NET_TX: u32 = 2;
 const NET_RX: u32 = 3;
 const BLOCK: u32 = 4;
-
-fn us(us: u64) -> Nanos {
-    Nanos::from_micros(us)
-}
 
 /// The thread `by` wakes another one at 1,000 µs.
 fn waking_by(by: u32, flags: u8) -> TraceEvent {

@@ -95,17 +95,13 @@ pub(super) fn thread_that_wakes(event: &TraceEvent) -> Option<u32> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::{event, flagged, task, waking};
+    use crate::testing::{event, flagged, task, us, waking};
 
     const TID: u32 = 100;
 
     /// The thread `by` wakes the thread `pid`.
     fn wakes(us: u64, by: u32, pid: u32) -> TraceEvent {
         waking(us, by, task("t", pid, 120))
-    }
-
-    fn us(us: u64) -> Nanos {
-        Nanos::from_micros(us)
     }
 
     /// Returns what ended a wait from 100 to 200 µs of a job that was released at 50 µs. The thread 33

@@ -99,11 +99,7 @@ impl Queued {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::task;
-
-    fn us(us: u64) -> Nanos {
-        Nanos::from_micros(us)
-    }
+    use crate::testing::{task, us};
 
     fn thread(prio: i16) -> Task {
         task("t", 5, prio)

@@ -1,21 +1,9 @@
 //! The events around a reaction, and the times at which events may be missing.
 
-use punctual_model::Task;
-
 use super::*;
 use crate::testing::{
-    RUNNABLE, SLEEPS, VICTIM, event, idle, on, switch, task, victim, wakeup, waking,
+    MAKE, RUNNABLE, SLEEPS, VICTIM, event, idle, make, on, switch, task, us, victim, wakeup, waking,
 };
-
-const MAKE: u32 = 12;
-
-fn make() -> Task {
-    task("make", MAKE, 120)
-}
-
-fn us(us: u64) -> Nanos {
-    Nanos::from_micros(us)
-}
 
 /// An event of the thread `pid`.
 fn mark(at: u64, pid: u32) -> TraceEvent {

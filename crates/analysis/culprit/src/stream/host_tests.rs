@@ -1,14 +1,10 @@
 //! Statements of a host's trace about the guest, and their limits.
 
 use super::*;
-use crate::testing::{RUNNABLE, VICTIM, event, idle, on, switch, task, window};
+use crate::testing::{RUNNABLE, VICTIM, event, idle, on, switch, task, us, window};
 
 const THREAD: u32 = 1_000;
 const ALWAYS: (Nanos, Nanos) = (Nanos::ZERO, Nanos(u64::MAX));
-
-fn us(us: u64) -> Nanos {
-    Nanos::from_micros(us)
-}
 
 fn of_thread(time: Nanos, kind: EventKind) -> TraceEvent {
     TraceEvent {

@@ -143,11 +143,7 @@ pub(super) const fn is_first(prio: KernelPriority, names_threads: bool) -> bool 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::{event, task};
-
-    fn us(us: u64) -> Nanos {
-        Nanos::from_micros(us)
-    }
+    use crate::testing::{event, task, us};
 
     fn enter(at: u64, tid: u32, id: i64) -> TraceEvent {
         event(at, tid, EventKind::SysEnter { id, args: [0, 0] })

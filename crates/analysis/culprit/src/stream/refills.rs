@@ -73,11 +73,7 @@ pub(super) fn is_refill(function: u64, symbols: &BTreeMap<u64, String>) -> bool 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::event;
-
-    fn us(us: u64) -> Nanos {
-        Nanos::from_micros(us)
-    }
+    use crate::testing::{event, us};
 
     fn expired(at: u64, function: u64) -> TraceEvent {
         let (hrtimer, now_ns) = (1, 0);

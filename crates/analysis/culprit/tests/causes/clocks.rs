@@ -3,35 +3,17 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use punctual_culprit::{LateFound, LateReactions, Reaction, TraceFacts, Wanted, find};
-use punctual_model::{
-    EventKind, GapReason, Nanos, ShareKind, Task, TaskState, TraceEvent, event_names,
-};
+use punctual_model::{EventKind, GapReason, Nanos, ShareKind, Task, TraceEvent, event_names};
 
 use crate::stream::{RUNNABLE, SLEEPS, VICTIM, make, task, victim};
-
-fn us(us: u64) -> Nanos {
-    Nanos::from_micros(us)
-}
+use crate::testing::{self, on, us};
 
 fn event(at: u64, cpu: u32, pid: u32, kind: EventKind) -> TraceEvent {
-    TraceEvent {
-        time: us(at),
-        cpu,
-        pid,
-        flags: 0,
-        preempt_count: 0,
-        kind,
-    }
+    on(cpu, testing::event(at, pid, kind))
 }
 
 fn switch(at: u64, cpu: u32, prev: Task, state: u32, next: Task) -> TraceEvent {
-    let prev_state = TaskState(state);
-    let kind = EventKind::Switch {
-        prev,
-        prev_state,
-        next,
-    };
-    event(at, cpu, prev.pid, kind)
+    on(cpu, testing::switch(at, prev, state, next))
 }
 
 fn waking(at: u64, cpu: u32, pid: u32, task: Task, target_cpu: u32) -> TraceEvent {

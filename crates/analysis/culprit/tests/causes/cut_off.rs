@@ -4,33 +4,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use punctual_culprit::{LateFound, LateReactions, OpenWait, TraceFacts, Wanted};
-use punctual_model::{Delay, EventKind, Nanos, Task, TaskState, ThreadState, TraceEvent};
+use punctual_model::{Delay, EventKind, Nanos, ThreadState, TraceEvent};
 
 use crate::stream::{RUNNABLE, SLEEPS, STOPS, VICTIM, idle, make, victim};
+use crate::testing::{event, switch, waking};
 
 const FSYNC: i64 = 74;
-
-/// An event of the victim's CPU, at a time in µs.
-fn event(us: u64, pid: u32, kind: EventKind) -> TraceEvent {
-    TraceEvent {
-        time: Nanos::from_micros(us),
-        cpu: 1,
-        pid,
-        flags: 0,
-        preempt_count: 0,
-        kind,
-    }
-}
-
-fn switch(us: u64, prev: Task, state: u32, next: Task) -> TraceEvent {
-    let prev_state = TaskState(state);
-    let kind = EventKind::Switch {
-        prev,
-        prev_state,
-        next,
-    };
-    event(us, prev.pid, kind)
-}
 
 fn enters(us: u64, pid: u32, id: i64) -> TraceEvent {
     event(us, pid, EventKind::SysEnter { id, args: [4, 0] })
@@ -38,11 +17,6 @@ fn enters(us: u64, pid: u32, id: i64) -> TraceEvent {
 
 fn exits(us: u64, pid: u32, id: i64) -> TraceEvent {
     event(us, pid, EventKind::SysExit { id, ret: 0 })
-}
-
-fn waking(us: u64, pid: u32) -> TraceEvent {
-    let (task, target_cpu) = (victim(), 1);
-    event(us, pid, EventKind::Waking { task, target_cpu })
 }
 
 /// The victim sleeps in a call and is woken. It waits for the CPU until the end of the trace at 3,000 µs.
@@ -53,7 +27,7 @@ fn cut_off() -> Vec<TraceEvent> {
         exits(20, VICTIM, 1),
         enters(500, VICTIM, FSYNC),
         switch(510, victim(), SLEEPS, make()),
-        waking(1_000, 12),
+        waking(1_000, 12, victim()),
         enters(2_900, 12, 1),
         exits(3_000, 12, 1),
     ]

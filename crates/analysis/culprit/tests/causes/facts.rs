@@ -3,8 +3,9 @@
 use punctual_culprit::{LateFound, LateReactions, Wanted};
 use punctual_model::{EventKind, NotShown, TraceEvent, Vector};
 
-use crate::kept::{Stated, event, finder, finished, first, found, turn};
+use crate::kept::{Stated, finder, finished, first, found, turn};
 use crate::stream::{VICTIM, victim};
+use crate::testing::event;
 
 /// A reaction of 500 µs with these events of `make` in it.
 fn with_events(kinds: &[EventKind], stated: &Stated) -> LateFound {

@@ -1,7 +1,7 @@
 //! A runnable thread that the scheduler does not run: the CPU is idle, or equal threads run and the
 //! trace cannot show a CPU quota.
 
-use punctual_model::{Delay, Policy, Scheduling, ShareKind};
+use punctual_model::{Delay, ShareKind};
 
 use crate::stream::*;
 
@@ -20,10 +20,7 @@ fn woken(late: f64) -> Stream {
     Stream::late(late)
         .change(|window| {
             window.delay = Delay::Wakeup;
-            window.victim.scheduling = Some(Scheduling {
-                policy: Policy::Other,
-                priority: 0,
-            });
+            window.victim.scheduling = ORDINARY;
         })
         .missing("sched:sched_wakeup")
         .switch(-300.0, ordinary(), SLEEPS, idle())
@@ -109,10 +106,7 @@ fn used_up() -> Stream {
     Stream::late(90_000.0)
         .change(|window| {
             window.delay = Delay::Taken;
-            window.victim.scheduling = Some(Scheduling {
-                policy: Policy::Other,
-                priority: 0,
-            });
+            window.victim.scheduling = ORDINARY;
         })
         .on(1, VICTIM)
         .switch(0.0, ordinary(), RUNNABLE, idle())
@@ -153,10 +147,7 @@ fn equal(late: f64, known: bool) -> ShareKind {
         .change(|window| {
             window.delay = Delay::Taken;
             window.evidence.quotas_known = known;
-            window.victim.scheduling = Some(Scheduling {
-                policy: Policy::Other,
-                priority: 0,
-            });
+            window.victim.scheduling = ORDINARY;
         })
         .missing(REFILL)
         .on(1, VICTIM)
@@ -179,10 +170,7 @@ fn in_turn(turns: u32, turn: f64) -> ShareKind {
     let mut stream = Stream::late(turn * 2.0 * f64::from(turns))
         .change(|window| {
             window.delay = Delay::Taken;
-            window.victim.scheduling = Some(Scheduling {
-                policy: Policy::Other,
-                priority: 0,
-            });
+            window.victim.scheduling = ORDINARY;
         })
         .missing(REFILL)
         .on(1, VICTIM)
@@ -229,10 +217,7 @@ fn long_turn_is_no_quota_if_quotas_would_be_seen() {
         let stream = Stream::late(80_000.0)
             .change(|window| {
                 window.delay = Delay::Taken;
-                window.victim.scheduling = Some(Scheduling {
-                    policy: Policy::Other,
-                    priority: 0,
-                });
+                window.victim.scheduling = ORDINARY;
             })
             .on(1, VICTIM)
             .switch(0.0, ordinary(), RUNNABLE, outsider())
@@ -262,10 +247,7 @@ fn turns_in_different_waits_do_not_add_up() {
         let stream = Stream::late(60_000.0)
             .change(|window| {
                 window.delay = Delay::Job;
-                window.victim.scheduling = Some(Scheduling {
-                    policy: Policy::Other,
-                    priority: 0,
-                });
+                window.victim.scheduling = ORDINARY;
             })
             .missing(REFILL)
             .on(1, VICTIM)

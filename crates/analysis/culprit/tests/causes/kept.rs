@@ -3,41 +3,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use punctual_culprit::{LateFound, LateReactions, TraceFacts, Wanted};
-use punctual_model::{
-    Comm, EventKind, FunctionRun, Nanos, Task, TaskState, TraceEvent, event_names,
-};
+use punctual_model::{Comm, EventKind, FunctionRun, Nanos, Task, TraceEvent, event_names};
 
 use crate::stream::{RUNNABLE, SLEEPS, make, task};
-
-pub(crate) fn us(us: u64) -> Nanos {
-    Nanos::from_micros(us)
-}
-
-pub(crate) fn event(at: u64, pid: u32, kind: EventKind) -> TraceEvent {
-    TraceEvent {
-        time: us(at),
-        cpu: 1,
-        pid,
-        flags: 0,
-        preempt_count: 0,
-        kind,
-    }
-}
-
-fn switch(at: u64, prev: Task, state: u32, next: Task) -> TraceEvent {
-    let prev_state = TaskState(state);
-    let kind = EventKind::Switch {
-        prev,
-        prev_state,
-        next,
-    };
-    event(at, prev.pid, kind)
-}
-
-fn waking(at: u64, pid: u32, task: Task) -> TraceEvent {
-    let target_cpu = 1;
-    event(at, pid, EventKind::Waking { task, target_cpu })
-}
+use crate::testing::{event, switch, us, waking};
 
 /// A thread is woken at this time on the CPU of `make`, runs when `make` sleeps, and sleeps again.
 pub(crate) fn turn(at: u64, thread: Task, wait: u64) -> Vec<TraceEvent> {

@@ -40,6 +40,9 @@ mod steps;
 mod stopped;
 mod stream;
 mod taken;
+#[path = "../../src/testing.rs"]
+#[allow(dead_code, reason = "the unit tests use the rest")]
+mod testing;
 mod theft;
 mod threads;
 mod throttled;

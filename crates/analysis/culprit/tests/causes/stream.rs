@@ -1,19 +1,22 @@
 //! Hand-made event streams: a window in the style of a trace.
 
 use punctual_model::{
-    Comm, Delay, EventKind, KernelPriority, Nanos, Policy, Scheduling, SmiCount, StealCount,
-    StealRise, Task, TaskState, TraceEvent, Vector, Victim, Window,
+    Comm, Delay, EventKind, Nanos, Policy, Scheduling, SmiCount, StealCount, StealRise, Task,
+    TaskState, TraceEvent, Vector, Victim, Window,
 };
+
+pub(crate) use crate::testing::{RUNNABLE, SLEEPS, VICTIM, make, task, victim};
 
 /// Due time of the victim; the times of a stream are in µs relative to it.
 pub(crate) const DUE: u64 = 5_000_000_000;
 
-/// The late thread, bound to CPU 1.
-pub(crate) const VICTIM: u32 = 100;
-
-pub(crate) const SLEEPS: u32 = 1;
-pub(crate) const RUNNABLE: u32 = 0;
 pub(crate) const STOPS: u32 = 4;
+
+/// The scheduling of a victim without real-time priority.
+pub(crate) const ORDINARY: Option<Scheduling> = Some(Scheduling {
+    policy: Policy::Other,
+    priority: 0,
+});
 
 pub(crate) struct Stream {
     pub(crate) window: Window,
@@ -22,25 +25,8 @@ pub(crate) struct Stream {
     flags: u8,
 }
 
-pub(crate) fn task(name: &str, pid: u32, prio: i16) -> Task {
-    Task {
-        pid,
-        comm: Comm::new(name.as_bytes()),
-        prio: KernelPriority(prio),
-    }
-}
-
-/// SCHED_FIFO 95.
-pub(crate) fn victim() -> Task {
-    task("victim", VICTIM, 4)
-}
-
 pub(crate) fn idle() -> Task {
     task("swapper/1", 0, 120)
-}
-
-pub(crate) fn make() -> Task {
-    task("make", 12, 120)
 }
 
 pub(crate) fn at(us: f64) -> Nanos {

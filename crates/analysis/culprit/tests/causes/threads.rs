@@ -1,7 +1,7 @@
 //! Threads of higher or equal rank, and threads that the scheduler passes over.
 
 use insta::assert_snapshot;
-use punctual_model::{KernelPriority, Policy, RealTimeLimit, Scheduling};
+use punctual_model::{KernelPriority, RealTimeLimit};
 
 use crate::stream::*;
 
@@ -45,10 +45,7 @@ fn ordinary_threads_share() {
     let ordinary = task("victim", VICTIM, 120);
     let stream = Stream::late(3_100.0)
         .change(|window| {
-            window.victim.scheduling = Some(Scheduling {
-                policy: Policy::Other,
-                priority: 0,
-            });
+            window.victim.scheduling = ORDINARY;
         })
         .switch(-300.0, ordinary, SLEEPS, make())
         .timer_entry(52.0)

@@ -1,7 +1,7 @@
 //! The CPU quota of a control group.
 
 use insta::assert_snapshot;
-use punctual_model::{Delay, Nanos, Policy, Scheduling, ShareKind, Throttle};
+use punctual_model::{Delay, Nanos, ShareKind, Throttle};
 
 use crate::stream::*;
 
@@ -24,10 +24,7 @@ fn ordinary(late: f64) -> Stream {
     let ordinary = task("victim", VICTIM, 120);
     Stream::late(late)
         .change(|window| {
-            window.victim.scheduling = Some(Scheduling {
-                policy: Policy::Other,
-                priority: 0,
-            });
+            window.victim.scheduling = ORDINARY;
         })
         .switch(-300.0, ordinary, SLEEPS, outsider())
         .timer_entry(52.0)
@@ -96,10 +93,7 @@ fn taken(long: f64, rises: Vec<Throttle>) -> ShareKind {
         .change(|window| {
             window.delay = Delay::Taken;
             window.evidence.throttles = rises;
-            window.victim.scheduling = Some(Scheduling {
-                policy: Policy::Other,
-                priority: 0,
-            });
+            window.victim.scheduling = ORDINARY;
         })
         .on(1, VICTIM)
         .switch(0.0, ordinary, RUNNABLE, outsider())

@@ -230,7 +230,8 @@ mod tests {
     }
 
     /// Independent noise lowers all correlations by the same factor, and the level decays by `phi`.
-    /// Those of an ARMA(1,1) series are (1 - phi theta)(phi - theta)/(1 + theta^2 - 2 phi theta).
+    /// An ARMA(1,1) series has the correlation (1 - phi theta)(phi - theta)/(1 + theta^2 - 2 phi theta)
+    /// at distance 1.
     #[test]
     fn correlations_are_those_of_a_level_under_noise() {
         for (phi, share, noise) in each() {

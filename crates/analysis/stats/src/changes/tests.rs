@@ -331,8 +331,8 @@ fn number_of_permutations_limits_the_probability() {
         .collect();
     assert!(Pairs::of_counts(&counts).is_spread());
     assert_eq!(p(&[one(Values::Counts(counts))]), 1.0 / 2_000.0);
-    // The error probability is shared by the families, of which there are at least three, and by the
-    // series of a family.
+    // The families share the error probability, and the series of a family share its part. At least
+    // three families are assumed.
     let level = |families: &[Vec<Values>]| courses_of(families, 1)[0][0].level;
     assert!((level(&four[..1]) - 0.01).abs() < 1e-12 && (level(&four) - 0.0075).abs() < 1e-12);
     assert!((level(&[vec![stepped, flat(1)]]) - 0.005).abs() < 1e-12);

@@ -123,7 +123,7 @@ mod tests {
         of(&runs).into_iter().map(|threshold| threshold.0).collect()
     }
 
-    /// 1, 2, 5, 10 and so on, of which fewer are used over a wide range.
+    /// The steps are 1, 2, 5, 10 and so on. A wide range has fewer of them.
     #[test]
     fn steps_are_between_the_usual_p99_and_the_maximum() {
         let runs = |p99: [u64; 3], max: u64| p99.map(|p99| run(Some(p99), max, &[]));

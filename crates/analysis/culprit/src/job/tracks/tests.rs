@@ -1,22 +1,10 @@
 //! Tracks of a small window.
 
-use punctual_model::Task;
-
 use super::*;
 use crate::testing::{
-    RUNNABLE, SLEEPS, VICTIM, event, flagged, idle, on, switch, task, victim, wakeup, waking,
-    window,
+    MAKE, RUNNABLE, SLEEPS, VICTIM, event, flagged, idle, make, on, switch, task, us, victim,
+    wakeup, waking, window,
 };
-
-const MAKE: u32 = 12;
-
-fn make() -> Task {
-    task("make", MAKE, 120)
-}
-
-fn us(us: u64) -> Nanos {
-    Nanos::from_micros(us)
-}
 
 /// A window from 0 to 1,000 µs.
 fn tracks(events: &[TraceEvent]) -> Tracks {
