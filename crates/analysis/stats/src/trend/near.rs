@@ -146,7 +146,7 @@ impl NearFact {
 
 #[cfg(test)]
 mod tests {
-    use punctual_model::{CpuClass, RecordingId};
+    use punctual_model::RecordingId;
 
     use super::*;
     use crate::trend::Facts;
@@ -167,17 +167,8 @@ mod tests {
                 Run {
                     recording: RecordingId(uuid::Uuid::from_u128(run as u128)),
                     started: jiff::Timestamp::from_second(run as i64).unwrap(),
-                    load: "idle".to_owned(),
-                    cpus: CpuClass::General,
-                    rows: std::iter::empty().collect(),
-                    due: 1,
-                    unknown: 0,
-                    p50: None,
-                    p99: None,
-                    max: None,
-                    limit: None,
-                    complete: true,
                     facts: Arc::new(known),
+                    ..Run::bare()
                 }
             })
             .collect()

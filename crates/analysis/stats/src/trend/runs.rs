@@ -154,6 +154,28 @@ fn of_group(run: &SeriesRun, group: &RunGroup, setup: &Setup) -> Run {
 }
 
 #[cfg(test)]
+impl Run {
+    /// A complete run of one period without figures.
+    pub(crate) fn bare() -> Self {
+        Self {
+            recording: RecordingId(uuid::Uuid::from_u128(1)),
+            started: Timestamp::UNIX_EPOCH,
+            load: "idle".to_owned(),
+            cpus: CpuClass::General,
+            rows: std::iter::empty().collect(),
+            due: 1,
+            unknown: 0,
+            p50: None,
+            p99: None,
+            max: None,
+            limit: None,
+            complete: true,
+            facts: Arc::default(),
+        }
+    }
+}
+
+#[cfg(test)]
 mod tests {
     use super::*;
 
@@ -177,21 +199,11 @@ mod tests {
 
     fn run(rows: &[(u64, u64)]) -> Run {
         Run {
-            recording: RecordingId(uuid::Uuid::from_u128(1)),
-            started: Timestamp::UNIX_EPOCH,
-            load: "idle".to_owned(),
-            cpus: CpuClass::General,
             rows: rows.iter().copied().collect(),
             due: rows
                 .iter()
                 .fold(0, |sum, (_, count)| sum.saturating_add(*count)),
-            unknown: 0,
-            p50: None,
-            p99: None,
-            max: None,
-            limit: None,
-            complete: true,
-            facts: Arc::default(),
+            ..Run::bare()
         }
     }
 

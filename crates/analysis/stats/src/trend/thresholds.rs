@@ -94,27 +94,15 @@ fn wanted(run: &Run) -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-
-    use punctual_model::{CpuClass, RecordingId};
-
     use super::*;
 
     fn run(p99: Option<u64>, max: u64, rows: &[(u64, u64)]) -> Run {
         Run {
-            recording: RecordingId(uuid::Uuid::from_u128(1)),
-            started: jiff::Timestamp::UNIX_EPOCH,
-            load: "idle".to_owned(),
-            cpus: CpuClass::General,
             rows: rows.iter().copied().collect(),
             due: rows.iter().map(|row| row.1).sum(),
-            unknown: 0,
-            p50: None,
             p99: p99.map(Nanos),
             max: Some(Nanos(max)),
-            limit: None,
-            complete: true,
-            facts: Arc::default(),
+            ..Run::bare()
         }
     }
 

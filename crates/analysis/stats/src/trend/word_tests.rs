@@ -1,7 +1,6 @@
 //! Tests of the words and numbers that a trend is shown with.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
 use punctual_model::{CpuClass, Nanos, RecordingId};
 use uuid::Uuid;
@@ -315,15 +314,7 @@ fn runs_of_a_group_are_picked_in_order() {
         started: when(1 + number),
         load: load.to_owned(),
         cpus,
-        rows: std::iter::empty().collect(),
-        due: 1,
-        unknown: 0,
-        p50: None,
-        p99: None,
-        max: None,
-        limit: None,
-        complete: true,
-        facts: Arc::default(),
+        ..Run::bare()
     };
     let general = CpuClass::General;
     let all = [
