@@ -403,7 +403,15 @@ struct {
 /* Time for which the events of a CPU are recorded after it mattered. */
 const volatile u64 matters_ns = 1000000000;
 
+/* When a timer that expires now was due, and until when its thread tolerates a delay. */
+struct due {
+	u64 since;		/* 0 if no timer expires */
+	u64 until;
+};
+
 struct cpu {
+	struct due timers[2];	/* in an interrupt, and in a softirq */
+	u32 softirq_of_timer;	/* pid of the thread in it */
 	u32 interrupts;
 	u32 softirq_task;	/* pid + 1 */
 	u64 here;		/* a place on the current stack */
@@ -1106,9 +1114,12 @@ sleeps:
 	*(volatile u64 *)&job->slept = now;
 }
 
-/* Notes the end of a sleep of a counted thread. Returns whether the sleep was a part of a job. */
-INLINE int count_wake(struct job *job, u32 pid, u64 now)
+/* Notes the end of a sleep of a counted thread, which was due at a time. Returns whether the sleep was a
+ * part of a job. */
+INLINE int count_wake(struct job *job, u32 pid, u64 due, u64 now)
 {
+	u64 since;
+
 	struct tally *tally = tally_of(job);
 	u64 slept = *(volatile u64 *)&job->slept;
 	u32 wait;
@@ -1119,6 +1130,7 @@ INLINE int count_wake(struct job *job, u32 pid, u64 now)
 	}
 	asm volatile("" ::: "memory");
 	wait = job->wait;
+	since = slept;
 	slept = now - slept;
 	job->slept = 0;
 	if (tally && wait && wait <= WAITS) {
@@ -1132,7 +1144,7 @@ INLINE int count_wake(struct job *job, u32 pid, u64 now)
 	if (!wait)
 		return job->released != 0;
 	job->wait = 0;
-	job->released = now;
+	job->released = due > since ? due : since;
 	job->ran = 0;
 	return 0;
 }
@@ -1147,7 +1159,7 @@ INLINE void count_run(struct job *job, u32 pid, u64 now)
 		/* Another CPU woke it just before this one noted its sleep, or no event shows its
 		 * wake-up. */
 		if (job->woken) {
-			count_wake(job, pid, job->slept);
+			count_wake(job, pid, job->slept, job->slept);
 		} else {
 			tally = tally_of(job);
 			if (job->wait && tally)
@@ -1253,21 +1265,21 @@ INLINE int ends_work(struct task_struct *prev, u32 state)
 
 /* Begins the job of a thread that is not counted and whose wait ends. Returns whether the wait was a
  * part of a job. */
-INLINE int note_release(struct job *job, u64 now)
+INLINE int note_release(struct job *job, u64 due)
 {
 	if (!job->wait)
 		return job->released != 0;
 	job->wait = 0;
-	job->released = now;
+	job->released = due;
 	return 0;
 }
 
-/* Notes the end of a wait. Returns whether the wait was a part of a job. */
-INLINE int note_wake(struct job *job, u32 pid, u64 now)
+/* Notes the end of a wait, which was due at a time. Returns whether the wait was a part of a job. */
+INLINE int note_wake(struct job *job, u32 pid, u64 due, u64 now)
 {
 	if (!job)
 		return 0;
-	return job->counted ? count_wake(job, pid, now) : note_release(job, now);
+	return job->counted ? count_wake(job, pid, due, now) : note_release(job, due);
 }
 
 /* Returns whether the records of a thread must be listed again: user space wants it, the thread has
@@ -1355,7 +1367,7 @@ INLINE int come(struct task_struct *next, u64 now)
 		return 1;
 	/* No event shows the end of a wait for the next period of SCHED_DEADLINE. */
 	if (next->prio < 0)
-		note_wake(job, next->pid, now);
+		note_wake(job, next->pid, now, now);
 	if (!job->counted)
 		return 1;
 	if (must_return(waits, job, next)) {
@@ -1485,8 +1497,58 @@ INLINE u64 *here(void)
 	return cpu ? &cpu->here : 0;
 }
 
+/* Reads when the timer was due that wakes a thread now. `since` is 0 if none does. */
+INLINE void read_due(const struct task_struct *task, struct due *due, u64 now)
+{
+	struct cpu *cpu = this_cpu();
+
+	if (!cpu)
+		return;
+	/* On PREEMPT_RT, another thread can run before the softirq ends. */
+	if (cpu->timers[0].since)
+		*due = cpu->timers[0];
+	else if (cpu->timers[1].since &&
+		 cpu->softirq_of_timer == (u32)bpf_get_current_pid_tgid())
+		*due = cpu->timers[1];
+	if (due->since >= now)
+		due->since = 0;
+	if (!due->since)
+		return;
+	/* The timeouts of poll and its relatives tolerate a thousandth of their length. Nobody asked for
+	 * an earlier time. */
+	if (HAS(task_struct___slack, timer_slack_ns) &&
+	    due->until - due->since > ((struct task_struct___slack *)task)->timer_slack_ns)
+		due->since = due->until < now ? due->until : 0;
+}
+
+/* Writes into the record of a wake-up without the waker's name when it was due. */
+INLINE void note_due(struct record *record, const struct due *due)
+{
+	record->other.two = due->since;
+	*(u64 *)&record->other.text[16] = due->until;
+}
+
+INLINE u32 put_waking(const struct task_struct *task, u32 on, const struct due *due)
+{
+	u32 sequence, pid = bpf_get_current_pid_tgid();
+	struct record *record = begin(WAKING, &sequence);
+
+	if (!record)
+		return 0;
+	note_flags(record, pid);
+	record->part = 0;
+	record->other.pid = pid;
+	record->other.number = on;
+	record->other.one = (u32)task->pid | (u64)(u32)task->prio << 32;
+	copy_name(record->other.text, task);
+	note_due(record, due);
+	end(record, sequence);
+	return sequence;
+}
+
 /* `in_job`: whether the name of the waker explains a part of a job. */
-INLINE u32 put_light_waking(struct task_struct *task, u32 on, int by_thread, int in_job, u64 now)
+INLINE u32 put_light_waking(struct task_struct *task, u32 on, int by_thread, int in_job,
+			    const struct due *due, u64 now)
 {
 	u32 sequence, pid = bpf_get_current_pid_tgid();
 	struct record *record = reserve_at(WAKING, &sequence, now);
@@ -1502,9 +1564,13 @@ INLINE u32 put_light_waking(struct task_struct *task, u32 on, int by_thread, int
 	record->other.pid = pid;
 	record->other.number = on;
 	record->other.one = (u32)task->pid | (u64)(u32)task->prio << 32;
-	record->other.two = name[0];
 	copy_name(record->other.text, task);
-	*(u64 *)&record->other.text[16] = name[1];
+	if (record->part) {
+		record->other.two = name[0];
+		*(u64 *)&record->other.text[16] = name[1];
+	} else {
+		note_due(record, due);
+	}
 	end(record, sequence);
 	return sequence;
 }
@@ -1531,6 +1597,7 @@ int waking(u64 *arguments)
 	struct task_struct *task = (struct task_struct *)arguments[0];
 	u32 pid = task->pid, by = bpf_get_current_pid_tgid(), on = cpu_of(task);
 	int watched_one = is_watched(pid), by_thread, in_job;
+	struct due due = {};
 	struct job *job;
 	u32 sequence;
 	u64 now;
@@ -1541,30 +1608,73 @@ int waking(u64 *arguments)
 		now = bpf_ktime_get_ns();
 		touch(on, now);
 		job = job_of(pid);
-		in_job = note_wake(job, pid, now);
-		by_thread = is_on_task_stack(arguments, here());
-		sequence = put_light_waking(task, on, by_thread, in_job, now);
+		read_due(task, &due, now);
+		in_job = note_wake(job, pid, due.since ? due.since : now, now);
+		by_thread = !due.since && is_on_task_stack(arguments, here());
+		sequence = put_light_waking(task, on, by_thread, in_job, &due, now);
 		if (!job || !job->counted)
 			list(sequence);
-		if (in_job && !by_thread)
+		if (in_job && !by_thread && !due.since)
 			put_interrupt(arguments);
 		return 0;
 	}
 	now = bpf_ktime_get_ns();
 	note_waker(pid, by);
 	job = watched_one ? job_of(pid) : 0;
-	note_wake(job, pid, now);
+	if (watched_one)
+		read_due(task, &due, now);
+	note_wake(job, pid, due.since ? due.since : now, now);
 	if (is_concerned(pid)) {
 		touch(bpf_get_smp_processor_id(), now);
 		touch(on, now);
 	}
 	if (!matters())
 		return 0;
-	sequence = put_task(WAKING, task, on, 0);
+	sequence = put_waking(task, on, &due);
 	if (watched_one && (!job || !job->counted))
 		list(sequence);
 	if (watched_one)
 		put_waker(arguments, pid, now);
+	return 0;
+}
+
+/* Timers wake threads between these two events. An interrupt's timer can come between those of a
+ * softirq's. */
+SEC("tp_btf/hrtimer_expire_entry")
+int timer_begins(u64 *arguments)
+{
+	struct hrtimer___due *timer = (struct hrtimer___due *)arguments[0];
+	struct cpu *cpu = this_cpu();
+	u64 since, until, offset;
+
+	if (!cpu || !HAS(hrtimer___due, _softexpires) || !HAS(hrtimer_clock_base, offset))
+		return 0;
+	offset = timer->base->offset;
+	since = timer->_softexpires - offset;
+	until = timer->node.expires - offset;
+	if (timer->is_soft) {
+		cpu->softirq_of_timer = bpf_get_current_pid_tgid();
+		cpu->timers[1].until = until;
+		cpu->timers[1].since = since;
+	} else {
+		cpu->timers[0].until = until;
+		cpu->timers[0].since = since;
+	}
+	return 0;
+}
+
+/* The timer itself may be gone by now. */
+SEC("tp_btf/hrtimer_expire_exit")
+int timer_ends(u64 *arguments)
+{
+	struct cpu *cpu = this_cpu();
+
+	if (!cpu)
+		return 0;
+	if (cpu->timers[0].since)
+		cpu->timers[0].since = 0;
+	else
+		cpu->timers[1].since = 0;
 	return 0;
 }
 

@@ -54,6 +54,29 @@ struct task_struct___stack {
 	void *stack;
 } __attribute__((preserve_access_index));
 
+/* include/linux/sched.h: how long a timer of the thread may be late. */
+struct task_struct___slack {
+	u64 timer_slack_ns;
+} __attribute__((preserve_access_index));
+
+/* include/linux/hrtimer_types.h, timerqueue_types.h */
+struct timerqueue_node {
+	long long expires;
+} __attribute__((preserve_access_index));
+
+/* include/linux/hrtimer_defs.h */
+struct hrtimer_clock_base {
+	long long offset;	/* of its clock to CLOCK_MONOTONIC */
+} __attribute__((preserve_access_index));
+
+struct hrtimer___due {
+	struct timerqueue_node node;	/* the latest time */
+	long long _softexpires;		/* the time that was asked for */
+	void *function;
+	struct hrtimer_clock_base *base;
+	u8 is_soft;
+} __attribute__((preserve_access_index));
+
 /* include/linux/interrupt.h */
 struct irqaction {
 	const char *name;

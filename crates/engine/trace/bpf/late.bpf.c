@@ -73,23 +73,6 @@ enum { MATTERS_NS = 100000000 };
 
 u64 begun[2];
 
-/* include/linux/hrtimer_types.h, timerqueue_types.h */
-struct timerqueue_node {
-	long long expires;
-} __attribute__((preserve_access_index));
-
-/* include/linux/hrtimer_defs.h */
-struct hrtimer_clock_base {
-	long long offset;	/* of its clock to CLOCK_MONOTONIC */
-} __attribute__((preserve_access_index));
-
-struct hrtimer___late {
-	struct timerqueue_node node;
-	void *function;
-	struct hrtimer_clock_base *base;
-	u8 is_soft;
-} __attribute__((preserve_access_index));
-
 /* include/linux/hrtimer.h: its timer is its first member. */
 struct hrtimer_sleeper {
 	struct task_struct *task;
@@ -131,7 +114,7 @@ static __attribute__((noinline)) int put(u64 *arguments, u32 kind, u64 late, u64
 }
 
 /* Whether a timer wakes a watched thread from its sleep, or may delay one here. */
-INLINE int concerns(const struct hrtimer___late *timer, u64 late)
+INLINE int concerns(const struct hrtimer___due *timer, u64 late)
 {
 	struct hrtimer_sleeper *sleeper = (struct hrtimer_sleeper *)timer;
 	struct task_struct *task = 0;
@@ -150,11 +133,11 @@ INLINE int concerns(const struct hrtimer___late *timer, u64 late)
 SEC("tp_btf/hrtimer_start")
 int starting(u64 *arguments)
 {
-	struct hrtimer___late *timer = (struct hrtimer___late *)arguments[0];
+	struct hrtimer___due *timer = (struct hrtimer___due *)arguments[0];
 	u64 address = arguments[0], now = bpf_ktime_get_ns();
 	long long late;
 
-	if (!HAS(hrtimer___late, node) || !HAS(hrtimer___late, base))
+	if (!HAS(hrtimer___due, node) || !HAS(hrtimer___due, base))
 		return 0;
 	late = (long long)now + timer->base->offset - timer->node.expires;
 	if (late > 0 && (u64)late > late_ns)
@@ -165,11 +148,11 @@ int starting(u64 *arguments)
 SEC("tp_btf/hrtimer_expire_entry")
 int expiring(u64 *arguments)
 {
-	struct hrtimer___late *timer = (struct hrtimer___late *)arguments[0];
+	struct hrtimer___due *timer = (struct hrtimer___due *)arguments[0];
 	u64 address = arguments[0], *start;
 	long long now = 0, late, since_start;
 
-	if (!HAS(hrtimer___late, node))
+	if (!HAS(hrtimer___due, node))
 		return 0;
 	bpf_probe_read_kernel(&now, sizeof(now), (void *)arguments[1]);
 	late = now - timer->node.expires;
@@ -188,7 +171,7 @@ int expiring(u64 *arguments)
 	if (!concerns(timer, late))
 		return 0;
 	put(arguments, TIMER, late,
-	    HAS(hrtimer___late, function) ? (u64)timer->function : 0);
+	    HAS(hrtimer___due, function) ? (u64)timer->function : 0);
 	return 0;
 }
 

@@ -80,6 +80,7 @@ impl JobFinder {
             | EventKind::SysExit { .. }
             | EventKind::SleepUntil { .. }
             | EventKind::SleepsIn { .. } => (event.pid, None),
+            EventKind::TimerDue { pid, .. } => (*pid, None),
             _ => return Vec::new(),
         };
         // Wake-ups up to this time may be missing, so the sleep before a missing wake-up would look

@@ -12,7 +12,7 @@ use super::go_stops;
 use super::jvm;
 use super::pi_locks::FUTEX_OPERATION;
 use super::tracks::{InCall, Phase, Span, Tracks};
-use super::waker::By;
+use super::waker::{By, Timer};
 use crate::cause_span::CauseSpan;
 use crate::events::{FAULT, IRQ, SOFTIRQ, SWITCH, SYS_ENTER, VECTORS};
 use crate::held::not_run;
@@ -327,7 +327,8 @@ impl<'a> Split<'a> {
         let cause = match self.tracks.woken_by(tid, from, number) {
             By::Timer => {
                 let timer = wake.signal.map_or(Source::OwnSleep, Source::TimerSignal);
-                Cause::new(timer).with(object())
+                let cause = Cause::new(timer).with(object());
+                return self.slept_until(span, cause, wake.timer);
             }
             By::Unrecorded => {
                 let events = [IRQ, VECTORS, SOFTIRQ];
@@ -353,6 +354,36 @@ impl<'a> Split<'a> {
             }
         };
         self.push(span, cause);
+    }
+
+    /// Splits a sleep that a timer ended at the time for which the timer was set. Later, the kernel may
+    /// delay it by the timer slack, then interrupt handlers on its CPU, and whatever else prevents its
+    /// interrupt.
+    fn slept_until(&mut self, span: Span, cause: Cause, timer: Option<Timer>) {
+        let Some(timer) = timer else {
+            return self.push(span, cause);
+        };
+        let Span { from, to, .. } = span;
+        let due = timer.due.clamp(from, to);
+        let latest = timer.latest.clamp(due, to);
+        self.push(Span { to: due, ..span }, cause);
+        let slack = Detail::Slack {
+            slack_ns: timer.latest.saturating_sub(timer.due),
+            known: true,
+        };
+        let slack = Cause::new(Source::TimerSlack).with(slack);
+        self.push_span((due, latest), timer.cpu, slack, None);
+        for part in self.tracks.on(timer.cpu, latest, to) {
+            let delays = |cause: &Cause| {
+                matches!(
+                    cause.source,
+                    Source::Irq { .. } | Source::Vector(_) | Source::Nmi
+                )
+            };
+            let late = || Cause::new(Source::TimerLate);
+            let cause = part.on_top.filter(delays).unwrap_or_else(late);
+            self.push_span((part.from, part.to), timer.cpu, cause, None);
+        }
     }
 
     /// Returns the function that blocked the thread; `None` if its name is unknown.

@@ -14,8 +14,20 @@ const OF_COMPLETION: Nanos = Nanos::from_micros(500);
 pub(crate) struct Wake {
     pub(crate) at: Nanos,
     pub(crate) by: By,
+    /// The timer that ended the sleep, if its time is known.
+    pub(crate) timer: Option<Timer>,
     /// The signal that ended the sleep, if it was one.
     pub(crate) signal: Option<u32>,
+}
+
+/// A timer that wakes a thread.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Timer {
+    pub(crate) due: Nanos,
+    /// Until when the kernel may delay it, because of timer slack.
+    pub(crate) latest: Nanos,
+    /// The CPU of its interrupt.
+    pub(crate) cpu: u32,
 }
 
 /// Source of a wake-up.

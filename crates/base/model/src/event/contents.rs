@@ -21,7 +21,7 @@ impl EventKind {
     /// a different one.
     pub fn is_about(&self, tid: u32) -> bool {
         let named = |task: &Task| task.pid == tid;
-        matches!(self, Self::SignalGenerate { pid, .. } if *pid == tid)
+        matches!(self, Self::SignalGenerate { pid, .. } | Self::TimerDue { pid, .. } if *pid == tid)
             || self.tasks().into_iter().flatten().any(named)
     }
 

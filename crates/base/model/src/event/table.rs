@@ -363,6 +363,17 @@ event_kinds! { names =>
     }
     says format!("sleeps until {until}");
 
+    /// A timer that was `due` at this time on CLOCK_MONOTONIC wakes the thread `pid`. Because of timer
+    /// slack, the kernel may expire it until `latest`. Written by BPF programs just before the wake-up.
+    TimerDue {
+        pid: u32,
+        #[serde(rename = "due_ns")]
+        due: Nanos,
+        #[serde(rename = "latest_ns")]
+        latest: Nanos,
+    }
+    says format!("a timer, due at {due}, wakes thread {pid}");
+
     /// The current thread calls futex(2) to lock a futex with priority inheritance, and the futex
     /// names its owner.
     FutexOwner { futex: u64, owner: u32 }

@@ -42,8 +42,12 @@ const NEEDED: [&str; 4] = ["switching", "waking", "calling", "returning"];
 /// Programs that show threads that may have to be watched.
 const JOINS: [&str; 2] = ["renaming", "joining"];
 
+/// Programs that show which timer wakes a thread. The first runs at its end: attached before the other,
+/// no timer seems to expire forever.
+const TIMERS: [&str; 2] = ["timer_ends", "timer_begins"];
+
 /// Programs that are attached in the light stage. Their events are rare, or show the jobs.
-const OF_LIGHT_STAGE: [&str; 10] = [
+const OF_LIGHT_STAGE: [&str; 12] = [
     "forking",
     "executing",
     JOINS[0],
@@ -52,6 +56,8 @@ const OF_LIGHT_STAGE: [&str; 10] = [
     "migrating",
     "inheriting",
     "signalled",
+    TIMERS[0],
+    TIMERS[1],
     "waking",
     "switching",
 ];
@@ -106,6 +112,12 @@ const PROGRAMS: &[Program] = &[
     ("signalled", "signal_generate", "signal:signal_generate"),
     ("issuing", "block_rq_issue", "block:block_rq_issue"),
     ("completing", "block_rq_complete", "block:block_rq_complete"),
+    (TIMERS[0], "hrtimer_expire_exit", ""),
+    (
+        TIMERS[1],
+        "hrtimer_expire_entry",
+        "timer:hrtimer_expire_entry",
+    ),
     ("waking", "sched_waking", "sched:sched_waking"),
     ("calling", "sys_enter", "raw_syscalls:sys_enter"),
     ("returning", "sys_exit", "raw_syscalls:sys_exit"),

@@ -415,7 +415,7 @@ impl JobRecorder {
                 translator.learn(record);
                 all.extend(record.counter().map(ScoutEvent::Counter));
                 all.extend(record.counting(cpu));
-                all.extend(Translator::sleep(record, cpu).map(ScoutEvent::Event));
+                all.extend(Translator::before(record, cpu).map(ScoutEvent::Event));
                 let event = translator.event(record, cpu);
                 all.extend(event.map(ScoutEvent::Event));
             });
@@ -458,7 +458,7 @@ impl JobRecorder {
                     continue;
                 }
                 cut.wakers.extend(record.waker());
-                cut.events.extend(Translator::sleep(record, cpu));
+                cut.events.extend(Translator::before(record, cpu));
                 if let Some(event) = self.translator.event(record, cpu) {
                     stacks.follows(&event);
                     cut.events.push(event);

@@ -189,6 +189,12 @@ impl JobRecord {
         })
     }
 
+    /// Returns when the timer was due that wakes a thread, if a timer does.
+    fn due(&self) -> Option<Nanos> {
+        let is_due = self.kind() == WAKING && self.byte(15) == 0 && self.0[4] != 0;
+        is_due.then_some(Nanos(self.0[4]))
+    }
+
     /// Returns whether this is a switch of a thread that sleeps in a system call, and holds the number
     /// of the call in place of the name of the thread.
     fn has_call(&self) -> bool {
@@ -251,19 +257,29 @@ impl Translator {
         }
     }
 
-    /// Returns the begin of the system call that a thread sleeps in, if the record of its switch
-    /// contains the call. This event comes before the switch.
-    pub(super) fn sleep(record: &JobRecord, cpu: u32) -> Option<TraceEvent> {
-        record.has_call().then(|| TraceEvent {
+    /// Returns the event that a record contains in addition, which comes before its own: in which system
+    /// call a thread begins to sleep, or when the timer was due that wakes it.
+    pub(super) fn before(record: &JobRecord, cpu: u32) -> Option<TraceEvent> {
+        let kind = if record.has_call() {
+            EventKind::SleepsIn {
+                id: i64::from(record.u32(24) as i32),
+                args: [record.0[2], u64::from(record.u32(28))],
+            }
+        } else {
+            let due = record.due()?;
+            EventKind::TimerDue {
+                pid: record.task().pid,
+                due,
+                latest: Nanos(record.0[7]),
+            }
+        };
+        Some(TraceEvent {
             time: record.time(),
             cpu,
             pid: record.pid(),
-            flags: 0,
+            flags: if record.has_call() { 0 } else { record.flags() },
             preempt_count: 0,
-            kind: EventKind::SleepsIn {
-                id: i64::from(record.u32(24) as i32),
-                args: [record.0[2], u64::from(record.u32(28))],
-            },
+            kind,
         })
     }
 
@@ -462,7 +478,7 @@ mod tests {
         bytes[28..32].copy_from_slice(&128_u32.to_ne_bytes());
         bytes[48..52].copy_from_slice(&40_u32.to_ne_bytes());
         let record = words(&bytes);
-        let sleep = Translator::sleep(&record, 1).unwrap();
+        let sleep = Translator::before(&record, 1).unwrap();
         assert_eq!((sleep.pid, sleep.cpu), (40, 1));
         let call = EventKind::SleepsIn {
             id: 202,
@@ -475,7 +491,7 @@ mod tests {
         };
         assert_eq!(prev.to_string(), "server-40");
         bytes[15] = 0;
-        assert_eq!(Translator::sleep(&words(&bytes), 1), None);
+        assert_eq!(Translator::before(&words(&bytes), 1), None);
     }
 
     #[test]

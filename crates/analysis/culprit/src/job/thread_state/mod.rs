@@ -54,6 +54,8 @@ pub(super) struct ThreadState {
     /// Time until which the thread wants to sleep in the current call, if known.
     until: Option<Nanos>,
     sleep: Sleep,
+    /// When the timer was due that is about to wake the thread.
+    due: Option<Nanos>,
     /// Last wake-up of the thread.
     woken: Option<Nanos>,
     running: Option<Nanos>,
@@ -169,15 +171,21 @@ impl ThreadState {
                 (self.comm, self.prio) = (next.comm, next.prio);
                 (self.running, self.doing) = (Some(now), Some(Doing::Running));
                 let since = self.sleep.runs()?;
-                Some(self.wakes(since, now, release))
+                Some(self.wakes((since, now), now, release))
+            }
+            EventKind::TimerDue { due, .. } => {
+                self.due = Some(*due);
+                None
             }
             EventKind::Waking { .. } => {
+                let due = self.due.take().unwrap_or(now);
                 if self.running.is_none() {
                     self.doing = Some(Doing::Ready);
                 }
                 let since = self.sleep.is_woken()?;
                 self.woken = Some(now);
-                Some(self.wakes(since, now, release))
+                // The time that a timer was due may have passed before the thread slept.
+                Some(self.wakes((since, now), due.clamp(since, now), release))
             }
             _ => None,
         }
@@ -284,11 +292,11 @@ impl ThreadState {
         None
     }
 
-    /// Handles the end of a wait. If it was the release wait, a job begins.
-    fn wakes(&mut self, from: Nanos, to: Nanos, release: Releases) -> Step {
+    /// Handles the end of a wait, which was due at a time. If it was the release wait, a job begins then.
+    fn wakes(&mut self, (from, to): (Nanos, Nanos), due: Nanos, release: Releases) -> Step {
         if self.is_in(release) {
             self.job.take(JobEvent::Wakes(Point {
-                at: to,
+                at: due,
                 ran: self.ran,
             }));
         }

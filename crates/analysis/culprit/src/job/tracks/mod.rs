@@ -10,7 +10,7 @@ use punctual_model::{EventKind, KernelPriority, Nanos, Policy, TraceEvent, Windo
 use super::cpu_span::CpuSpan;
 use super::faults::{Fault, Faults};
 use super::pi_locks::{PiLocks, Spin};
-use super::waker::{By, Wake, completed, waker, waker_in_light_stage};
+use super::waker::{By, Timer, Wake, completed, waker, waker_in_light_stage};
 use crate::context::{Context, Threads};
 use crate::events::SYS_ENTER;
 use crate::timeline::shows_interrupts;
@@ -90,6 +90,8 @@ struct Open {
     completed: BTreeMap<u32, (Nanos, u32)>,
     /// The thread and the number of a wake-up that was the last event of its CPU.
     just_woken: BTreeMap<u32, (u32, usize)>,
+    /// The timer that is about to wake a thread.
+    timers: BTreeMap<u32, Timer>,
     /// In the light stage: time since which all switches of a CPU are recorded, because a watched
     /// thread waits for it.
     awaited: BTreeMap<u32, Nanos>,
@@ -128,6 +130,7 @@ impl Tracks {
             contexts: BTreeMap::new(),
             completed: BTreeMap::new(),
             just_woken: BTreeMap::new(),
+            timers: BTreeMap::new(),
             awaited: BTreeMap::new(),
             interrupt_wakeups: window.evidence.interrupt_wakeups.clone(),
         };
@@ -280,6 +283,14 @@ impl Tracks {
             self.change(open, tid, at, Phase::Runs(event.cpu));
         }
         match &event.kind {
+            EventKind::TimerDue { pid, due, latest } => {
+                let timer = Timer {
+                    due: *due,
+                    latest: *latest,
+                    cpu: event.cpu,
+                };
+                open.timers.insert(*pid, timer);
+            }
             EventKind::Switch {
                 prev,
                 prev_state,
@@ -315,7 +326,9 @@ impl Tracks {
         let Some((_, context)) = open.contexts.get(&event.cpu) else {
             return;
         };
+        let timer = open.timers.remove(&task.pid);
         let by = match &self.watched {
+            _ if timer.is_some() => By::Timer,
             Some(_) => waker_in_light_stage(event, &open.interrupt_wakeups),
             None => waker(event, context, open.completed.get(&event.cpu).copied()),
         };
@@ -323,6 +336,7 @@ impl Tracks {
         self.wakes.push(Wake {
             at: event.time,
             by,
+            timer,
             signal: None,
         });
         open.just_woken.insert(event.cpu, (task.pid, number));
