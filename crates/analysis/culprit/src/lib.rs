@@ -89,8 +89,8 @@ pub use perf_times::PerfSums;
 pub use period::find_period;
 pub use policies::{PolicyWatch, RefusedCalls};
 pub use stream::{
-    HostView, LateFound, LateReactions, OpenWait, Reaction, ThreadWaits, TraceFacts, VirtualCpus,
-    Wanted,
+    DueTimers, HostView, LateFound, LateReactions, OpenWait, Reaction, ThreadWaits, TraceFacts,
+    VirtualCpus, Wanted,
 };
 pub use tally::{Tally, complete};
 pub use thread_times::ThreadSums;

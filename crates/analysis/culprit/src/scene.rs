@@ -9,7 +9,7 @@ use crate::timeline::{LaterEvents, TimelineEvent, WakeSource};
 use crate::victim::{State, Thread, Why};
 
 /// Timer slack of a thread that has not set one (prctl(2), PR_SET_TIMERSLACK).
-const USUAL_SLACK: Nanos = Nanos::from_micros(50);
+pub(crate) const USUAL_SLACK: Nanos = Nanos::from_micros(50);
 
 /// State up to the current time, and the later events of the victim.
 pub(crate) struct Scene<'a> {

@@ -1647,7 +1647,7 @@ int timer_begins(u64 *arguments)
 	struct cpu *cpu = this_cpu();
 	u64 since, until, offset;
 
-	if (!cpu || !HAS(hrtimer___due, _softexpires) || !HAS(hrtimer_clock_base, offset))
+	if (!cpu)
 		return 0;
 	offset = timer->base->offset;
 	since = timer->_softexpires - offset;
@@ -1963,12 +1963,13 @@ int fault_ends(struct bpf_perf_event_data *context)
 	return 0;
 }
 
+/* A signal with another result than 0 is ignored or lost, and wakes no thread. */
 SEC("tp_btf/signal_generate")
 int signalled(u64 *arguments)
 {
 	struct task_struct *task = (struct task_struct *)arguments[2];
 
-	if (is_watched(task->pid))
+	if (!(int)arguments[4] && is_watched(task->pid))
 		put_task(SIGNAL_GENERATE, task, arguments[0], 0);
 	return 0;
 }

@@ -257,6 +257,48 @@ fn release_without_its_event_is_unknown() {
     );
 }
 
+/// The jobs of 400 cycles. The timers of each were due at this time of the cycle; their interrupt comes
+/// at 600 µs.
+fn with_timer(due: u64) -> (Vec<Job>, JobSeen) {
+    let cycle = |at: u64| {
+        let kind = EventKind::TimerDue {
+            pid: TID,
+            due: Nanos::from_micros(at + due),
+            latest: Nanos::from_micros(at + due + 50),
+        };
+        let timer = event(at + 600, 0, kind);
+        let mut events = turn(at);
+        let woken = events.iter().position(|event| event.time == timer.time);
+        events.insert(woken.unwrap(), timer);
+        events
+    };
+    let events: Vec<TraceEvent> = (1..=400).flat_map(|n| cycle(n * 1_000)).collect();
+    jobs(&events)
+}
+
+#[test]
+fn job_begins_when_its_timer_was_due() {
+    let (found, seen) = with_timer(450);
+    assert_eq!((seen.jobs, seen.incomplete), (399, 1));
+    for job in found {
+        assert_eq!(job.response(), Nanos::from_micros(550));
+        // The CPU time counts from the wake-up, because the thread slept until then.
+        assert!(job.ran < Nanos::from_micros(400), "{job:?}");
+        assert_eq!(job.events_from, job.release);
+    }
+}
+
+/// A timer can be set to a time that has passed. The job is then as long as if the sleep had been none.
+#[test]
+fn timer_of_the_past_releases_when_the_thread_sleeps() {
+    let (at_sleep, _) = with_timer(5);
+    let (long_ago, _) = with_timer(0);
+    assert_eq!(at_sleep, long_ago);
+    assert!(!long_ago.is_empty());
+    let length = Nanos::from_micros(995);
+    assert!(long_ago.iter().all(|job| job.response() == length));
+}
+
 /// A cycle whose sleep until 600 µs is interrupted by a stop. `due`: whether an event shows the
 /// time until which it sleeps.
 fn stopped_turn(at: u64, stop: (u64, u64), due: bool) -> Vec<TraceEvent> {

@@ -147,8 +147,8 @@ impl<'a> Split<'a> {
             to: ends,
             phase: Phase::Runs(cpu),
         };
-        let object = self.object(from, call);
-        self.follow(spin.owner, span, Wait::Lock, &object);
+        let object = self.object(from, call, false);
+        self.follow(spin.owner, span, Wait::Lock, object.as_ref());
         self.push_span((ends, to), cpu, self.own(from), None);
     }
 
@@ -166,18 +166,22 @@ impl<'a> Split<'a> {
         }
     }
 
-    /// Returns the object that the thread waits for in `call` at a given time.
-    fn object(&self, at: Nanos, call: Option<InCall>) -> Detail {
+    /// Returns the object that the thread waits for at a given time, in `call` or in a page fault.
+    fn object(&self, at: Nanos, call: Option<InCall>, in_fault: bool) -> Option<Detail> {
         let stack = self.tracks.stack(self.window.victim.tid, at);
-        Detail::WaitsIn {
+        let at = stack.and_then(|stack| self.blocked_at(stack));
+        if in_fault && call.is_none() {
+            return at.map(Detail::At);
+        }
+        Some(Detail::WaitsIn {
             call: call.map(|(id, _)| self.name_of(id)),
             argument: call.map_or(0, |(_, [first, _])| first),
-            at: stack.and_then(|stack| self.blocked_at(stack)),
-        }
+            at,
+        })
     }
 
     /// Splits a wait by the activity of the thread that the victim waits for.
-    fn follow(&mut self, waker: u32, span: Span, wait: Wait, object: &Detail) {
+    fn follow(&mut self, waker: u32, span: Span, wait: Wait, object: Option<&Detail>) {
         let tid = self.window.victim.tid;
         let followed = chain::follow(self.tracks, (tid, waker), span, wait);
         let for_jvm = jvm::wait(&self.window.evidence.jvm, (tid, waker), &followed);
@@ -187,9 +191,9 @@ impl<'a> Split<'a> {
             .map_or(self.window.victim.cpu, |last| last.cpu);
         for part in followed {
             self.threads.extend(part.threads);
-            let mut cause = match part.cause.detail {
-                Some(_) => part.cause,
-                None => part.cause.with(object.clone()),
+            let mut cause = match (&part.cause.detail, object) {
+                (None, Some(object)) => part.cause.with(object.clone()),
+                _ => part.cause,
             };
             if let (Some(kind), Source::Awaited(awaited)) = (for_jvm, &mut cause.source) {
                 awaited.wait = kind;
@@ -268,8 +272,10 @@ impl<'a> Split<'a> {
         let shown = self.tracks.call_of_sleep(tid, at);
         match shown.filter(|_| self.tracks.is_light()) {
             Some(call) => (call, call.is_none()),
+            // The kernel runs the filters of seccomp before it traces the system call.
             None => (
-                self.tracks.call_at(tid, at).flatten(),
+                (self.tracks.call_at(tid, at).flatten())
+                    .or_else(|| self.tracks.call_of_sleep(tid, at).flatten()),
                 self.tracks.slept_in_fault(tid, at),
             ),
         }
@@ -311,36 +317,37 @@ impl<'a> Split<'a> {
                 to: stop.to,
                 ..span
             };
-            let object = self.object(from, call);
-            self.follow(stop.by, stopped, wait, &object);
+            let object = self.object(from, call, false);
+            self.follow(stop.by, stopped, wait, object.as_ref());
             // Later, the runtime lets other goroutines run, and this thread waits for its turn.
             span.from = stop.to;
             if span.from == span.to {
                 return;
             }
         }
-        let object = || self.object(from, call);
+        let of = |cause: Cause| match self.object(from, call, in_fault) {
+            Some(object) => cause.with(object),
+            None => cause,
+        };
         let Some(number) = wake else {
-            return self.push(span, Cause::unexplained(Unknown::NoWaker).with(object()));
+            return self.push(span, of(Cause::unexplained(Unknown::NoWaker)));
         };
         let wake = self.tracks.wakes[number].clone();
         let cause = match self.tracks.woken_by(tid, from, number) {
             By::Timer => {
                 let timer = wake.signal.map_or(Source::OwnSleep, Source::TimerSignal);
-                let cause = Cause::new(timer).with(object());
+                let cause = of(Cause::new(timer));
                 return self.slept_until(span, cause, wake.timer);
             }
             By::Unrecorded => {
                 let events = [IRQ, VECTORS, SOFTIRQ];
-                Cause::not_recorded(Missing::WokenBy, &events).with(object())
+                of(Cause::not_recorded(Missing::WokenBy, &events))
             }
             By::Device(device) if in_fault => {
                 Cause::new(Source::PageFault).with(Detail::PageFrom(device))
             }
-            By::Device(device) => Cause::new(Source::Device(device)).with(object()),
-            By::Thread(waker) if waker == tid => {
-                Cause::unexplained(Unknown::NoWaker).with(object())
-            }
+            By::Device(device) => of(Cause::new(Source::Device(device))),
+            By::Thread(waker) if waker == tid => of(Cause::unexplained(Unknown::NoWaker)),
             By::Thread(waker) => {
                 let wait = match wake.signal {
                     Some(signal) => Wait::Signal(signal),
@@ -348,8 +355,8 @@ impl<'a> Split<'a> {
                     None if is_lock(name.as_ref(), call) => Wait::Lock,
                     None => Wait::Thread,
                 };
-                let object = object();
-                self.follow(waker, span, wait, &object);
+                let object = self.object(from, call, in_fault);
+                self.follow(waker, span, wait, object.as_ref());
                 return;
             }
         };

@@ -45,6 +45,7 @@ use punctual_model::{
 pub use host::VirtualCpus;
 pub use host_view::HostView;
 pub use open::OpenWait;
+pub use timers::DueTimers;
 pub use waits::ThreadWaits;
 pub use wanted::Wanted;
 
@@ -281,7 +282,11 @@ impl LateReactions {
         self.calls.event(&event);
         let calls = |from, to| self.timer_calls.last_within(from, to).into_keys().collect();
         self.rules.event(&event, calls);
+        let mut timer = None;
         if let Some((tid, expired)) = self.timers.take(&event) {
+            timer = (self.wanted.jobs.is_some())
+                .then(|| expired.event(&event))
+                .flatten();
             self.slept.insert(tid, expired.armed.time);
             self.expired.insert(tid, expired);
         }
@@ -295,7 +300,11 @@ impl LateReactions {
             EventKind::Switch { prev, .. } if prev.pid != 0 => Some((prev.pid, event.clone())),
             _ => None,
         };
-        if let Some(ran) = self.history.push(event) {
+        for ran in timer
+            .into_iter()
+            .chain([event])
+            .filter_map(|event| self.history.push(event))
+        {
             self.found.contradictions += 1;
             self.last_gap = self.now;
             self.finder.has_run(ran);

@@ -4,6 +4,8 @@ use std::collections::HashMap;
 
 use punctual_model::{EventKind, Nanos, TraceEvent, Vector};
 
+use crate::scene::USUAL_SLACK;
+
 /// Maximum number of armed timers that are followed.
 const MOST: usize = 100_000;
 
@@ -14,6 +16,57 @@ pub(super) struct Expired {
     pub(super) due: Nanos,
     /// The event that armed it. It shows the slack.
     pub(super) armed: TraceEvent,
+}
+
+impl Expired {
+    /// Returns the event that states when the timer was due, for the wake-up of its thread.
+    pub(super) fn event(&self, waking: &TraceEvent) -> Option<TraceEvent> {
+        let EventKind::Waking { task, .. } = &waking.kind else {
+            return None;
+        };
+        let EventKind::HrtimerStart {
+            softexpires_ns,
+            expires_ns,
+            ..
+        } = self.armed.kind
+        else {
+            return None;
+        };
+        let slack = Nanos(u64::try_from(expires_ns.saturating_sub(softexpires_ns)).ok()?);
+        let latest = self.due.0.checked_add(slack.0).map(Nanos)?;
+        // A longer tolerance can be that of a timeout of poll. Nobody asked for an earlier time.
+        let due = if slack > USUAL_SLACK {
+            latest
+        } else {
+            self.due
+        };
+        (due < waking.time).then(|| TraceEvent {
+            kind: EventKind::TimerDue {
+                pid: task.pid,
+                due,
+                latest,
+            },
+            ..waking.clone()
+        })
+    }
+}
+
+/// The timers of a trace with the events `timer:*`.
+#[derive(Debug, Default)]
+pub struct DueTimers(Timers);
+
+impl DueTimers {
+    /// Processes an event. If a timer wakes a thread with it, returns an event that states when the timer
+    /// was due. It belongs before the wake-up.
+    pub fn before(&mut self, event: &TraceEvent) -> Option<TraceEvent> {
+        let (_, expired) = self.0.take(event)?;
+        expired.event(event)
+    }
+
+    /// Forgets all timers, because events are missing.
+    pub fn lost(&mut self) {
+        self.0.lost();
+    }
 }
 
 /// A timer function that runs on a CPU.
@@ -203,6 +256,38 @@ mod tests {
             expires(540, 7, 340 * US),
             wakes(541, own()),
         ]
+    }
+
+    /// Returns the due and the latest time in µs that belong before the wake-up at 541 µs, if this is the
+    /// slack of its timer.
+    fn stated(slack: i64) -> Option<(u64, u64)> {
+        let mut timers = DueTimers::default();
+        let [_, expires, wakes] = late();
+        let armed = arms((300 + slack) * US, 300 * US);
+        assert_eq!(timers.before(&armed), None);
+        assert_eq!(timers.before(&expires), None);
+        let stated = timers.before(&wakes)?;
+        assert_eq!((stated.time, stated.cpu), (wakes.time, wakes.cpu));
+        let EventKind::TimerDue { pid, due, latest } = stated.kind else {
+            panic!("{stated:?}");
+        };
+        assert_eq!(pid, OWN);
+        Some((due.0 / 1_000, latest.0 / 1_000))
+    }
+
+    /// A longer tolerance than that of ordinary threads can be that of a timeout of poll.
+    #[test]
+    fn due_time_is_stated_unless_the_call_may_tolerate_more() {
+        assert_eq!(stated(0), Some((500, 500)));
+        assert_eq!(stated(50), Some((500, 550)));
+        assert_eq!(stated(51), None);
+        assert_eq!(stated(40), Some((500, 540)));
+        let mut timers = DueTimers::default();
+        let [armed, expires, wakes] = late();
+        timers.before(&armed);
+        timers.lost();
+        timers.before(&expires);
+        assert_eq!(timers.before(&wakes), None);
     }
 
     #[test]

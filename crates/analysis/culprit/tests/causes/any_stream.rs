@@ -107,6 +107,11 @@ fn threads() -> impl Strategy<Value = EventKind> {
         any_time().prop_map(|until| EventKind::SleepUntil {
             until: Nanos(until)
         }),
+        (any_time(), any_time()).prop_map(|(due, latest)| EventKind::TimerDue {
+            pid: VICTIM,
+            due: Nanos(due),
+            latest: Nanos(latest)
+        }),
         any_task().prop_map(|task| EventKind::FutexOwner {
             futex: 0,
             owner: task.pid

@@ -52,6 +52,52 @@ fn signal_that_ends_wait_names_sender() {
     }
 }
 
+/// A child that ends wakes its parent from vfork, and then sends it a signal.
+#[test]
+fn signal_does_not_end_an_uninterruptible_sleep() {
+    let child = task("child", 40, 120);
+    let wait = |state: u32, sig: u32| {
+        let stream = job(1_000.0)
+            .event(300.0, enter(READ, [4, 0]))
+            .switch(302.0, victim(), state, idle())
+            .on(0, 40)
+            .switch(310.0, idle(), RUNNABLE, child)
+            .waking_of(900.0, victim(), 1)
+            .event(901.0, signalled(sig, victim()))
+            .on(1, 0)
+            .switch(905.0, idle(), RUNNABLE, victim())
+            .event(906.0, exit(READ));
+        let found = explained(&stream);
+        share(
+            &found,
+            ShareKind::Waiting,
+            &format!("signal {sig} of child-40"),
+        )
+    };
+    const UNINTERRUPTIBLE: u32 = 2;
+    assert_eq!(wait(UNINTERRUPTIBLE, 17), 0.0);
+    assert_eq!(wait(SLEEPS, 17), 598.0);
+    assert_eq!(wait(UNINTERRUPTIBLE, 9), 598.0);
+}
+
+/// The kernel traces a system call only after the filters of seccomp. The registers show it before.
+#[test]
+fn wait_before_the_call_is_traced_names_the_call() {
+    let asleep = |kind: EventKind| {
+        let stream = job(1_000.0)
+            .event(300.0, kind)
+            .switch(300.0, victim(), SLEEPS, low())
+            .waking_of(900.0, victim(), 1)
+            .switch(905.0, low(), RUNNABLE, victim());
+        format!("{:?}", explained(&stream))
+    };
+    let (id, args) = (READ, [4, 0]);
+    assert!(asleep(EventKind::SleepsIn { id, args }).contains("\"read\""));
+    // A sleep in a page fault is in no call.
+    let in_fault = asleep(EventKind::SleepsIn { id: -1, args });
+    assert!(!in_fault.contains("WaitsIn"), "{in_fault}");
+}
+
 #[test]
 fn signal_of_timer_is_not_own_timer() {
     let stream = job(1_000.0)

@@ -47,6 +47,7 @@ mod theft;
 mod threads;
 mod throttled;
 mod timerlat;
+mod timers;
 mod tracers;
 mod unfinished;
 mod unrelated;

@@ -121,6 +121,16 @@ impl ShareKind {
                 "raise the priority of the application, or move the other thread to another CPU",
             ),
             Self::LockHolder => (&[], "use mutexes with priority inheritance"),
+            // The kernel's threads and softirq that end the waits for RCU.
+            Self::Waiting | Self::Device
+                if who.starts_with("rcu_") || who.starts_with("softirq RCU") =>
+            {
+                (
+                    &[],
+                    "the thread waited for RCU, until each CPU had left its readers; keep the system \
+                     call out of the job, or have another thread make it",
+                )
+            }
             Self::Waiting => (&[], "the waker of the thread was late; examine the waker"),
             Self::Stopped => (&[], "a signal or a debugger stopped the thread"),
             Self::Migration => (&[], "bind the thread to one CPU"),
@@ -165,5 +175,28 @@ impl ShareKind {
             ),
         };
         Advice { checks, text }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn wait_for_rcu_is_no_input_or_output() {
+        let text = |kind: ShareKind, who| kind.advice(who).text;
+        let rcu = text(ShareKind::Device, "softirq RCU");
+        assert!(rcu.contains("waited for RCU"), "{rcu}");
+        assert_eq!(text(ShareKind::Waiting, "rcu_preempt-15, which slept"), rcu);
+        for (kind, who) in [
+            (ShareKind::Device, "softirq NET_RX"),
+            (
+                ShareKind::Waiting,
+                "motion-12, which waited for rcu_preempt-15",
+            ),
+            (ShareKind::Softirq, "RCU"),
+        ] {
+            assert_ne!(text(kind, who), rcu, "{who}");
+        }
     }
 }

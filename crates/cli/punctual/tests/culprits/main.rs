@@ -34,4 +34,5 @@ mod spins;
 mod stage;
 mod storms;
 mod threads;
+mod timers;
 mod wait_stacks;

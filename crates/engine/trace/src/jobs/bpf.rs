@@ -46,6 +46,10 @@ const JOINS: [&str; 2] = ["renaming", "joining"];
 /// no timer seems to expire forever.
 const TIMERS: [&str; 2] = ["timer_ends", "timer_begins"];
 
+/// What is missing without these programs, as a warning calls it. Only the timers of watched threads are
+/// recorded, so these are not the events of all timers.
+const DUE_TIMES: &str = "the due time of timers";
+
 /// Programs that are attached in the light stage. Their events are rare, or show the jobs.
 const OF_LIGHT_STAGE: [&str; 12] = [
     "forking",
@@ -113,11 +117,7 @@ const PROGRAMS: &[Program] = &[
     ("issuing", "block_rq_issue", "block:block_rq_issue"),
     ("completing", "block_rq_complete", "block:block_rq_complete"),
     (TIMERS[0], "hrtimer_expire_exit", ""),
-    (
-        TIMERS[1],
-        "hrtimer_expire_entry",
-        "timer:hrtimer_expire_entry",
-    ),
+    (TIMERS[1], "hrtimer_expire_entry", DUE_TIMES),
     ("waking", "sched_waking", "sched:sched_waking"),
     ("calling", "sys_enter", "raw_syscalls:sys_enter"),
     ("returning", "sys_exit", "raw_syscalls:sys_exit"),

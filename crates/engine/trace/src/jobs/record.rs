@@ -464,6 +464,27 @@ mod tests {
     }
 
     #[test]
+    fn wake_up_by_timer_contains_when_it_was_due() {
+        let mut bytes = [0_u8; 64];
+        bytes[12] = WAKING;
+        bytes[16..20].copy_from_slice(&9_u32.to_ne_bytes());
+        bytes[24..28].copy_from_slice(&40_u32.to_ne_bytes());
+        assert_eq!(Translator::before(&words(&bytes), 1), None);
+        bytes[32..40].copy_from_slice(&5_000_u64.to_ne_bytes());
+        bytes[56..64].copy_from_slice(&6_000_u64.to_ne_bytes());
+        let timer = Translator::before(&words(&bytes), 1).unwrap();
+        let due = EventKind::TimerDue {
+            pid: 40,
+            due: Nanos(5_000),
+            latest: Nanos(6_000),
+        };
+        assert_eq!((timer.pid, timer.cpu, timer.kind), (9, 1, due));
+        // The same bytes can be the name of the waker.
+        bytes[15] = 1;
+        assert_eq!(Translator::before(&words(&bytes), 1), None);
+    }
+
+    #[test]
     fn switch_of_counted_thread_contains_call() {
         let mut translator = Translator::default();
         let mut bytes = [0_u8; 64];

@@ -100,7 +100,7 @@ fn followed(tids: &[u32]) -> Followed {
     }
 }
 
-fn ask(threads: &[(u32, Nanos)], origin: Nanos) -> CountAsk {
+pub(super) fn ask(threads: &[(u32, Nanos)], origin: Nanos) -> CountAsk {
     CountAsk {
         threads: threads.iter().copied().collect(),
         origin,

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::print_stderr)]
 
 mod counted;
+mod timers;
 mod wakes;
 
 use std::process::Command;

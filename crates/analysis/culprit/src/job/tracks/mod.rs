@@ -16,6 +16,9 @@ use crate::events::SYS_ENTER;
 use crate::timeline::shows_interrupts;
 use crate::victim::FAULT_TIME;
 
+/// The signal that also ends an uninterruptible sleep.
+const SIGKILL: u32 = 9;
+
 /// State of a thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Phase {
@@ -90,6 +93,8 @@ struct Open {
     completed: BTreeMap<u32, (Nanos, u32)>,
     /// The thread and the number of a wake-up that was the last event of its CPU.
     just_woken: BTreeMap<u32, (u32, usize)>,
+    /// Threads whose last sleep no signal but SIGKILL ends.
+    uninterruptible: BTreeSet<u32>,
     /// The timer that is about to wake a thread.
     timers: BTreeMap<u32, Timer>,
     /// In the light stage: time since which all switches of a CPU are recorded, because a watched
@@ -130,6 +135,7 @@ impl Tracks {
             contexts: BTreeMap::new(),
             completed: BTreeMap::new(),
             just_woken: BTreeMap::new(),
+            uninterruptible: BTreeSet::new(),
             timers: BTreeMap::new(),
             awaited: BTreeMap::new(),
             interrupt_wakeups: window.evidence.interrupt_wakeups.clone(),
@@ -302,6 +308,11 @@ impl Tracks {
                     () if prev_state.is_exit() => Phase::Ended,
                     () => Phase::Asleep(None),
                 };
+                if prev_state.is_uninterruptible() {
+                    open.uninterruptible.insert(prev.pid);
+                } else {
+                    open.uninterruptible.remove(&prev.pid);
+                }
                 self.change(open, prev.pid, at, phase);
                 self.change(open, next.pid, at, Phase::Runs(event.cpu));
             }
@@ -357,7 +368,8 @@ impl Tracks {
             EventKind::Wakeup { .. } | EventKind::Migrate { .. } | EventKind::IpiSend { .. } => {}
             EventKind::SignalGenerate { sig, pid, .. } => {
                 let woken = open.just_woken.remove(&event.cpu);
-                if let Some((_, number)) = woken.filter(|(tid, _)| tid == pid) {
+                let wakes = *sig == SIGKILL || !open.uninterruptible.contains(pid);
+                if let Some((_, number)) = woken.filter(|(tid, _)| tid == pid && wakes) {
                     self.wakes[number].signal = Some(*sig);
                 }
             }

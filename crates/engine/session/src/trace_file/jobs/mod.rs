@@ -8,7 +8,7 @@ mod tests;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use punctual_culprit::{Late, LateFound, ThreadWaits};
+use punctual_culprit::{DueTimers, Late, LateFound, ThreadWaits};
 use punctual_host::{Host, system_call_name};
 use punctual_model::cause::OpenAtEnd;
 use punctual_model::{
@@ -228,6 +228,7 @@ struct Search<'a> {
     /// are recorded by number, and thus all of them.
     by_sleep: Option<(JobWatch, Collected)>,
     sleeps: Sleeps,
+    timers: DueTimers,
     tasks: BTreeMap<u32, Task>,
     now: Nanos,
     first: Option<Nanos>,
@@ -246,6 +247,7 @@ impl<'a> Search<'a> {
             collected: Collected::default(),
             by_sleep: Some((watch(), Collected::default())),
             sleeps: Sleeps::default(),
+            timers: DueTimers::default(),
             tasks: BTreeMap::new(),
             now: Nanos::ZERO,
             first: None,
@@ -265,8 +267,11 @@ impl<'a> Search<'a> {
         let tasks = &self.tasks;
         let is_watched = |tid| tasks.contains_key(&tid);
         let (request, budget) = (self.request, self.budget);
-        let ended = self.watch.take(event, &is_watched);
-        self.collected.add(ended, request, budget);
+        let timer = self.timers.before(event);
+        for event in timer.iter().chain([event]) {
+            let ended = self.watch.take(event, &is_watched);
+            self.collected.add(ended, request, budget);
+        }
         let enters = matches!(event.kind, EventKind::SysEnter { .. });
         if enters && !is_named && is_watched(event.pid) {
             self.by_sleep = None;
@@ -274,7 +279,7 @@ impl<'a> Search<'a> {
         self.has_switches |= matches!(event.kind, EventKind::Switch { .. });
         if let Some((watch, collected)) = &mut self.by_sleep {
             let [before, after] = self.sleeps.around(event, &is_watched);
-            for event in before.iter().chain([event]).chain(&after) {
+            for event in before.iter().chain(&timer).chain([event]).chain(&after) {
                 collected.add(watch.take(event, &is_watched), request, budget);
             }
         }
@@ -296,6 +301,7 @@ impl<'a> Search<'a> {
     }
 
     fn lost(&mut self, until: Nanos) {
+        self.timers.lost();
         self.watch.blind_until(until);
         if let Some((watch, _)) = &mut self.by_sleep {
             watch.blind_until(until);

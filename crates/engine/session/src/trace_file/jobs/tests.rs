@@ -2,6 +2,7 @@ use std::fmt::Write;
 
 use punctual_culprit::Wanted;
 use punctual_host::system_call_numbers;
+use punctual_model::ShareKind;
 use punctual_tracefile::{Input, open};
 
 use super::*;
@@ -96,6 +97,59 @@ fn explained(text: &str, pids: &[u32]) -> ExplainedTrace {
     };
     let (mut one, mut two) = (reader(), reader());
     explain_trace_jobs(one.as_mut(), two.as_mut(), request, &jobs).unwrap()
+}
+
+/// Adds the timers of the sleeps, which expire `late` µs late. Each wakes the thread 10 ms after its start.
+fn with_timers(text: &str, late: u64) -> String {
+    let (sleep, timer) = (
+        system_call_numbers("clock_nanosleep")[0],
+        "hrtimer=00000001",
+    );
+    let mut out = String::new();
+    for line in text.lines() {
+        let micros = line.split_whitespace().find_map(|word| {
+            let (seconds, micros) = word.strip_suffix(':')?.split_once('.')?;
+            Some(seconds.parse::<u64>().ok()? * 1_000_000 + micros.parse::<u64>().ok()?)
+        });
+        let (before, _) = line.split_once(": ").unwrap_or_default();
+        let mut says = |event: String| writeln!(out, "{before}: {event}").unwrap();
+        if line.contains("sched_waking") {
+            let now = micros.unwrap() * 1_000;
+            says(format!(
+                "hrtimer_expire_entry: {timer} function=hrtimer_wakeup now={now}"
+            ));
+        }
+        writeln!(out, "{line}").unwrap();
+        if line.contains(&format!("sys_enter: NR {sleep} ")) {
+            let due = (micros.unwrap() + 10_000 - late) * 1_000;
+            let mut says = |event: String| writeln!(out, "{before}: {event}").unwrap();
+            says(format!(
+                "hrtimer_start: {timer} function=hrtimer_wakeup expires={due} softexpires={due} mode=ABS"
+            ));
+        }
+        if line.contains("sched_waking") {
+            let mut says = |event: String| writeln!(out, "{before}: {event}").unwrap();
+            says(format!("hrtimer_expire_exit: {timer}"));
+        }
+    }
+    out
+}
+
+#[test]
+fn job_of_a_file_begins_when_its_timer_was_due() {
+    let explained = explained(&with_timers(&text(true, "poll", false), 300), &[]);
+    let explanation = explained.recording.explanation.unwrap();
+    let [outlier] = explanation.outliers.as_slice() else {
+        panic!("{:?}", explanation.outliers);
+    };
+    assert_eq!(outlier.latency_ns, Nanos::from_micros(9_300));
+    let late = |kind| {
+        let of_kind = (outlier.blame.shares.iter()).filter(|share| share.kind() == kind);
+        Nanos(of_kind.map(|share| share.ns.0).sum())
+    };
+    assert_eq!(late(ShareKind::TimerLate), Nanos::from_micros(300));
+    let sum: u64 = outlier.blame.shares.iter().map(|share| share.ns.0).sum();
+    assert_eq!(sum, outlier.latency_ns.0);
 }
 
 #[test]
