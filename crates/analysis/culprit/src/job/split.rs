@@ -270,15 +270,14 @@ impl<'a> Split<'a> {
     fn call_of(&self, at: Nanos) -> (Option<InCall>, bool) {
         let tid = self.window.victim.tid;
         let shown = self.tracks.call_of_sleep(tid, at);
-        match shown.filter(|_| self.tracks.is_light()) {
-            Some(call) => (call, call.is_none()),
-            // The kernel runs the filters of seccomp before it traces the system call.
-            None => (
-                (self.tracks.call_at(tid, at).flatten())
-                    .or_else(|| self.tracks.call_of_sleep(tid, at).flatten()),
-                self.tracks.slept_in_fault(tid, at),
-            ),
-        }
+        let traced = self.tracks.call_at(tid, at).flatten();
+        // The kernel runs the filters of seccomp before it traces the system call.
+        let call = match shown {
+            Some(call) if self.tracks.is_light() || traced.is_none() => call,
+            _ => traced,
+        };
+        let is_outside = shown.is_some_and(|call| call.is_none()) && call.is_none();
+        (call, is_outside || self.tracks.slept_in_fault(tid, at))
     }
 
     /// Returns the wake-up that ends a wait. A signal only interrupts a wait for a futex that the
