@@ -18,7 +18,7 @@ pub struct Job {
     pub prio: KernelPriority,
     /// The CPU on which it completed the job.
     pub cpu: u32,
-    /// End of its release wait.
+    /// When the timer that ended its release wait was due, or when another event ended it.
     pub release: Nanos,
     /// Time at which the thread returned to its release wait.
     pub completion: Nanos,
@@ -39,7 +39,7 @@ impl Job {
 /// A job in progress at the end of the events.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OpenJobSeen {
-    /// End of its release wait.
+    /// When the timer that ended its release wait was due, or when another event ended it.
     pub release: Nanos,
     /// State of the thread at the end.
     pub state: ThreadState,

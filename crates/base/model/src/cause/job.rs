@@ -4,8 +4,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Histogram, Nanos, Task};
 
-/// The jobs of the watched threads of a run. A job begins with the wake-up that ends a thread's
-/// release wait, and ends when the thread returns to that wait.
+/// The jobs of the watched threads of a run. A job begins when the timer was due that ends a thread's release
+/// wait, or with the wake-up if no timer ends it. It ends when the thread returns to that wait.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Jobs {
     /// The response time above which a job is an outlier.

@@ -83,7 +83,7 @@ pub struct ListedJob {
     pub prio: KernelPriority,
     /// The CPU on which it completed the job.
     pub cpu: u32,
-    /// End of its release wait.
+    /// When the timer that ended its release wait was due, or when another event ended it.
     pub release: Nanos,
     /// Time at which it returned to its release wait.
     pub completion: Nanos,

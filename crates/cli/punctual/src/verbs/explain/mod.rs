@@ -27,8 +27,8 @@ pub(in crate::verbs) use recorded::{ExplainedJson, OutlierJson};
 pub(super) const VERB: Verb = Verb::new::<Explain>("explain");
 
 const AFTER: &str = "With --pid, --comm, --cgroup or --unit, punctual follows the jobs of the threads. A \
-    job begins at its release: the wake-up that ends the wait in which the thread is idle. It is \
-    complete when the thread enters that wait again. A job above the budget is split into shares \
+    job begins at its release: the due time of the timer that ends the wait in which the thread is idle, \
+    or the wake-up if no timer ends it. It is complete when the thread enters that wait again. A job above the budget is split into shares \
     that add up to its response time. The result is a recording of the probe 'jobs'. With --wait, \
     punctual instead explains each wait for a CPU above the threshold, in a recording of the probe \
     'threads'.\n\n\
