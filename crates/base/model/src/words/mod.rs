@@ -48,6 +48,11 @@ impl Recording {
 }
 
 #[cfg(test)]
+mod said;
+#[cfg(test)]
+mod sentences;
+
+#[cfg(test)]
 mod tests {
     use crate::cause::{Cause, Detail, Limit, Rank, Role, Source};
     use crate::{KernelPriority, Task};
