@@ -460,4 +460,16 @@ mod tests {
         let json = serde_json::to_string(&recording).unwrap();
         assert_eq!(Recording::from_json(&json).unwrap(), recording);
     }
+
+    #[test]
+    fn block_of_an_experiment_adds_up() {
+        let block = experiment_block(3, 1, 7, 2);
+        assert_eq!(
+            (block.round, block.arm, block.late, block.halves),
+            (3, 1, 7, [2, 5])
+        );
+        assert_eq!((block.very_late, block.median_ns), (3, Some(Nanos(6_000))));
+        let plan = experiment(3, 5).plan;
+        assert_eq!((plan.arms.len(), plan.seed), (3, 5));
+    }
 }

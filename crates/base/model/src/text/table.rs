@@ -160,4 +160,16 @@ mod tests {
         let json = serde_json::to_string(&table).unwrap();
         assert_eq!(serde_json::from_str::<Table>(&json).unwrap(), table);
     }
+
+    #[test]
+    fn values_become_cells() {
+        assert_eq!(Cell::from(2.5), Cell::Number(2.5));
+        assert_eq!(Cell::from(true), Cell::Bool(true));
+        assert_eq!(Cell::from(7u64), Cell::Count(7));
+        assert_eq!(Cell::from(Nanos(7)), Cell::Count(7));
+        assert_eq!(Cell::from("a"), Cell::Text("a".to_owned()));
+        assert_eq!(Cell::from("a".to_owned()), Cell::Text("a".to_owned()));
+        assert_eq!(Cell::from(Some(7u64)), Cell::Count(7));
+        assert_eq!(Cell::from(None::<u64>), Cell::Unknown);
+    }
 }

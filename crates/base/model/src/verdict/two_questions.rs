@@ -403,3 +403,24 @@ fn windows_are_judged_by_their_worst() {
     uncounted.requirement.limits = vec![Limit::of_misses(limit, Nanos(50_000))];
     assert_eq!(uncounted.judge().outcome, Outcome::NotDecidable);
 }
+
+/// The error is divided among the threads, so each of many needs more evidence.
+#[test]
+fn one_of_many_threads_needs_more_evidence_to_break() {
+    let least = |others: usize| {
+        let is_broken = |late: &u64| {
+            let own: Vec<u64> = (0..*late).map(|number| number * 60_000 / late).collect();
+            let mut all = vec![own];
+            all.resize(1 + others, Vec::new());
+            of_machine(&mut minutes(1, &all), "p99.9").outcome == Outcome::Broken
+        };
+        let counts: Vec<u64> = (61..160).collect();
+        counts[counts.partition_point(|late| !is_broken(late))]
+    };
+    // 60 of 60,000 periods are allowed.
+    let (alone, of_five) = (least(0), least(4));
+    assert!(
+        60 < alone && alone < of_five && of_five < 120,
+        "{alone} {of_five}"
+    );
+}

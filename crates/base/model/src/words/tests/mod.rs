@@ -68,3 +68,61 @@ fn throttled_time_names_its_limit() {
         assert!(label.contains(words), "{label}");
     }
 }
+
+#[test]
+fn output_has_the_words_of_all_causes() {
+    use crate::cause::{CauseSummary, Explanation, Outlier, Period};
+    use crate::testing::blame;
+    let blamed = || blame(vec![share(Source::Nmi, 9_000)]);
+    let mut run = crate::testing::recording(1, 1);
+    run.top_samples[0].blame = Some(blamed());
+    let sample = run.top_samples[0].clone();
+    run.explanation = Some(Explanation {
+        outliers: vec![Outlier {
+            number: 1,
+            time: sample.time,
+            monotonic_ns: Nanos(1),
+            cpu: None,
+            thread: 0,
+            latency_ns: Nanos(9_000),
+            blame: blamed(),
+            light_stage: false,
+        }],
+        causes: vec![CauseSummary {
+            source: Source::Softirq(3),
+            count: 1,
+            culprit_in: 1,
+            late_only_by: None,
+            total_ns: Nanos(1),
+            max_ns: Nanos(1),
+            max_outlier: 1,
+            words: None,
+        }],
+        periods: vec![Period {
+            source: Source::Nmi,
+            period_ns: Nanos(1),
+            tolerance_ns: Nanos(1),
+            count: 1,
+            missing: 0,
+            words: None,
+        }],
+        ..Explanation::default()
+    });
+    let shown = run.in_words();
+    let mut own = run.clone();
+    own.put_into_words();
+    assert_eq!(shown, own);
+    let mut blame = blamed();
+    blame.put_into_words();
+    assert_eq!(shown.top_samples[0].blame, Some(blame.clone()));
+    let explanation = shown.explanation.as_ref().unwrap();
+    assert_eq!(explanation.outliers[0].blame, blame);
+    assert_eq!(
+        explanation.causes[0].words,
+        Some(Source::Softirq(3).words())
+    );
+    assert_eq!(explanation.periods[0].words, Some(Source::Nmi.words()));
+    // Words are never read back.
+    let json = serde_json::to_string(&shown).unwrap();
+    assert_eq!(crate::Recording::from_json(&json).unwrap(), run);
+}
