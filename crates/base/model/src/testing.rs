@@ -450,6 +450,7 @@ mod tests {
         }
         for sample in &recording.top_samples {
             let at = Nanos(sample.time.duration_since(recording.started).as_nanos() as u64);
+            assert_eq!(sample.monotonic_ns, Nanos::from_secs(86_400) + at);
             let its_row = |row: &&IntervalRow| {
                 let end = row.start_ns + recording.series.interval_ns;
                 row.thread == sample.thread && row.start_ns <= at && at < end

@@ -145,7 +145,7 @@ fn reservation_counts_jobs_above_its_times() {
         own.count(Nanos(execution), Nanos(response));
     }
     assert_eq!((own.jobs, own.over_runtime, own.over_deadline), (5, 2, 3));
-    // What was counted does not matter.
+    // The counts do not matter.
     assert!(own.has_same_times(&new()));
     for other in [
         Reservation {

@@ -87,14 +87,24 @@ mod tests {
         };
         let one = of(10, 5, 3, 2);
         assert!(one.balances() && Accounting::default().balances());
-        for other in [of(11, 5, 3, 2), of(10, 6, 3, 2), of(10, 5, 2, 2), of(10, 5, 3, 3)] {
+        for other in [
+            of(11, 5, 3, 2),
+            of(10, 6, 3, 2),
+            of(10, 5, 2, 2),
+            of(10, 5, 3, 3),
+        ] {
             assert!(!other.balances(), "{other:?}");
         }
         let mut sum = one;
         sum.add(&of(100, 50, 30, 20));
         assert_eq!(
             sum,
-            Accounting { early: 2, warm_up_missed: 4, overflow: 6, ..of(110, 55, 33, 22) }
+            Accounting {
+                early: 2,
+                warm_up_missed: 4,
+                overflow: 6,
+                ..of(110, 55, 33, 22)
+            }
         );
     }
 }

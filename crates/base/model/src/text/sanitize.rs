@@ -153,7 +153,7 @@ mod tests {
         }
     }
 
-    /// The characters at the ends of each unsafe range, and those beside them.
+    /// The first and last characters of each unsafe range, and their safe neighbours.
     #[test]
     fn unsafe_characters_are_control_marks_and_noncharacters() {
         for (unsafe_ones, safe) in [

@@ -195,7 +195,10 @@ mod tests {
             assert_eq!(cell.show(count), text);
         }
         let cell = Cell::Count(12_345);
-        assert_eq!((cell.show(time).as_str(), cell.show(count).as_str()), ("12.3 µs", "12,345"));
+        assert_eq!(
+            (cell.show(time).as_str(), cell.show(count).as_str()),
+            ("12.3 µs", "12,345")
+        );
     }
 
     #[test]
@@ -205,7 +208,10 @@ mod tests {
         table.push([Cell::Count(1), Cell::Count(2), Cell::Count(3)]);
         assert_eq!(
             table.rows,
-            [vec![Cell::Count(1), Cell::Unknown], vec![Cell::Count(1), Cell::Count(2)]]
+            [
+                vec![Cell::Count(1), Cell::Unknown],
+                vec![Cell::Count(1), Cell::Count(2)]
+            ]
         );
     }
 }

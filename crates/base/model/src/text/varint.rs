@@ -26,7 +26,7 @@ pub fn take_varint(bytes: &mut &[u8]) -> Option<u64> {
 
 #[cfg(test)]
 mod tests {
-use super::*;
+    use super::*;
 
     #[test]
     fn numbers_take_seven_bits_a_byte() {

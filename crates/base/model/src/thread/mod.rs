@@ -409,18 +409,35 @@ mod tests {
         }
         let due = thread.due();
         assert_eq!(json["due"]["periods"], 3_003);
-        assert_eq!((&json["due"]["unknown"], &json["due"]["open"]), (&0.into(), &0.into()));
-        for (key, quantile) in [("p50_ns", 0.5), ("p90_ns", 0.9), ("p99_ns", 0.99), ("p999_ns", 0.999)] {
+        assert_eq!(
+            (&json["due"]["unknown"], &json["due"]["open"]),
+            (&0.into(), &0.into())
+        );
+        for (key, quantile) in [
+            ("p50_ns", 0.5),
+            ("p90_ns", 0.9),
+            ("p99_ns", 0.99),
+            ("p999_ns", 0.999),
+        ] {
             let exact = due.quantile(quantile).unwrap().exact();
             assert_eq!(json["due"][key], serde_json::json!(exact), "{key}");
         }
         assert_eq!(json["due"]["p9999_ns"], serde_json::Value::Null);
-        assert_eq!((&json["policy"], &json["priority"]), (&"fifo".into(), &95.into()));
-        assert_eq!(serde_json::from_value::<ThreadRecord>(json).unwrap(), thread);
+        assert_eq!(
+            (&json["policy"], &json["priority"]),
+            (&"fifo".into(), &95.into())
+        );
+        assert_eq!(
+            serde_json::from_value::<ThreadRecord>(json).unwrap(),
+            thread
+        );
 
         (thread.accounting.missed, thread.missed_histogram) = (0, None);
         let json = serde_json::to_value(&thread).unwrap();
-        assert!(json.get("due").is_none(), "the figures above are those of all periods");
+        assert!(
+            json.get("due").is_none(),
+            "the figures above are those of all periods"
+        );
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! Tests of what a verdict says: outcomes, claims, limits and the bound of the maximum.
+//! Tests of the texts of a verdict: outcomes, claims, limits and the bound of the maximum.
 
 use super::tests::{require, thread};
 use super::*;

@@ -112,7 +112,7 @@ fn rows_are_summed_on_the_requested_axes() {
             (None, None, comm("make"), None, 2, 300)
         ]
     );
-    // A group without waits of its own may have delayed others.
+    // A group that did not wait may have delayed others.
     assert_eq!(
         sums(&[WakeupAxis::Group]),
         [

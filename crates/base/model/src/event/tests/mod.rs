@@ -1,4 +1,4 @@
-//! Tests of what events name and say.
+//! Tests of the names and descriptions of events.
 
 mod contents;
 mod stacks;

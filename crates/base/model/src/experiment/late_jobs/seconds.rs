@@ -270,8 +270,7 @@ mod tests {
         assert_eq!(measured, Nanos::from_secs(3));
     }
 
-    /// A job that is in progress at the end is late from its budget on, but only so many seconds
-    /// are counted.
+    /// A job in progress at the end is late after its budget. The number of its seconds is limited.
     #[test]
     fn open_job_is_late_in_each_second_after_its_budget() {
         let asked = LoopRequirement::of_jobs(Nanos::from_millis(2_500));
@@ -347,7 +346,7 @@ mod tests {
                 vec![(0, 0), (1, RowJobs::ANY), (2, RowJobs::ANY), (3, 0)]
             )
         );
-        // With one job a second or less, a missing row is no evidence.
+        // With at most one job a second, a row may be missing although no job was due.
         assert_eq!(
             missing(&[(0, 1), (3, 1)], 1_000),
             (vec![], vec![(0, 0), (3, 0)])

@@ -1,4 +1,4 @@
-//! Tests of what is said about causes. Each table has a line for each form of words.
+//! Tests of the words for causes. Each table has a line for each form of words.
 
 mod details;
 mod gaps;
