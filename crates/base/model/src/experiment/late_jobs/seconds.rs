@@ -353,4 +353,59 @@ mod tests {
         );
         assert_eq!(missing(&[(0, 1)], 100), (vec![], vec![(0, 0)]));
     }
+
+    /// Two rows of the same second follow each other without a gap.
+    #[test]
+    fn rows_of_half_a_second_have_no_gap() {
+        let row = |half: u64| IntervalRow {
+            thread: 0,
+            start_ns: Nanos::from_millis(500 * half),
+            count: 5,
+            early: 0,
+            missed: 0,
+            min_ns: None,
+            max_ns: None,
+            sum_ns: Nanos(0),
+            histogram: Default::default(),
+        };
+        let missing = |halves: &[u64]| {
+            let rows: Vec<IntervalRow> = halves.iter().map(|half| row(*half)).collect();
+            let all: Vec<&IntervalRow> = rows.iter().collect();
+            let (mut seconds, mut found) = (Seconds::default(), Vec::new());
+            let (interval, period) = (Nanos::from_millis(500), Nanos::from_millis(100));
+            seconds.add_missing(&mut found, &all, interval, period);
+            Vec::from_iter(seconds.possible)
+        };
+        assert_eq!(missing(&[0, 1, 2, 3]), [0; 0]);
+        assert_eq!(missing(&[0, 2, 3]), [0]);
+        assert_eq!(missing(&[0, 1, 6]), [1, 2]);
+    }
+
+    #[test]
+    fn thread_whose_first_job_hangs_is_judged() {
+        let asked = LoopRequirement {
+            max_late_seconds_per_day: Some(10.0),
+            ..LoopRequirement::of_jobs(Nanos::from_millis(1))
+        };
+        let judged = |open: Nanos| {
+            let mut recording = crate::testing::recording(1, 1);
+            recording.duration_ns = Nanos::from_secs(20);
+            recording.explanation = Some(crate::Explanation {
+                jobs: Some(crate::Jobs {
+                    budget_ns: asked.budget_ns,
+                    threads: vec![ThreadJobs {
+                        open_ns: open,
+                        ..ThreadJobs::default()
+                    }],
+                    ..Default::default()
+                }),
+                ..Default::default()
+            });
+            let found = super::super::LateJobs::of(&recording, &asked)?;
+            Ok::<_, String>((found.jobs, found.late, found.certain.count()))
+        };
+        assert_eq!(judged(Nanos::from_secs(15)), Ok((0, 1, 16)));
+        let nothing = "no job of the application was observed";
+        assert_eq!(judged(Nanos::ZERO), Err(nothing.to_owned()));
+    }
 }
