@@ -301,4 +301,20 @@ mod tests {
             let _ = text.parse::<CpuSet>();
         }
     }
+
+    #[test]
+    fn subset_has_no_other_cpu() {
+        let set = |list: &str| list.parse::<CpuSet>().unwrap();
+        for (own, other, is_subset) in [
+            ("", "", true),
+            ("", "1", true),
+            ("1,3", "0-3", true),
+            ("1,4", "0-3", false),
+            ("0-3", "1", false),
+        ] {
+            assert_eq!(set(own).is_subset(&set(other)), is_subset, "{own} {other}");
+            let common = set(own).intersection(&set(other));
+            assert!(common.is_subset(&set(own)) && common.is_subset(&set(other)));
+        }
+    }
 }

@@ -230,3 +230,183 @@ impl Recording {
         Some(last - first + self.series.interval_ns)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    use crate::testing::{recording, week};
+    use crate::{JudgedBy, LimitResult, Origin, RecordingId};
+
+    fn asked() -> LoopRequirement {
+        LoopRequirement {
+            sample: None,
+            ..week(10.0, |_| Some(0)).asked
+        }
+    }
+
+    fn judgement(outcome: Outcome, asked: Option<LoopRequirement>) -> Judgement {
+        Judgement {
+            by: JudgedBy::Check,
+            experiment: Some(RecordingId::new()),
+            outcome,
+            sentence: "said by the check-up".to_owned(),
+            asked,
+            claims: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn verdict_of_a_check_up_replaces_that_of_the_data() {
+        let mut run = recording(1, 2);
+        let alone = run.judge();
+        assert_eq!(alone.outcome, Outcome::Met, "{}", alone.sentence);
+        run.be_judged(judgement(Outcome::Broken, None));
+        assert_eq!(run.verdict.outcome, Outcome::Broken);
+        assert_eq!(run.verdict.sentence, "said by the check-up");
+        // The facts about the run stay.
+        assert_eq!(
+            (&run.verdict.limits, &run.verdict.bound),
+            (&alone.limits, &alone.bound)
+        );
+        assert_eq!(run.verdict.claims, alone.claims);
+        let mut more = judgement(Outcome::Held, None);
+        more.claims = vec![alone.claims[0].clone(); 2];
+        run.be_judged(more);
+        assert_eq!(run.verdict.claims.len(), 2 + alone.claims.len());
+
+        // Another machine's judgement is only its statement.
+        run.judge_anew();
+        assert_eq!(run.verdict, alone);
+        assert_eq!(
+            run.sender_judgement.as_ref().unwrap().outcome,
+            Outcome::Held
+        );
+        run.judge_anew();
+        assert!(run.sender_judgement.is_some(), "it is kept");
+    }
+
+    #[test]
+    fn periodic_requirement_waits_for_its_check_up() {
+        let mut run = recording(1, 2);
+        run.requirement.periodic = Some(asked());
+        let open = run.judge();
+        assert_eq!(open.outcome, Outcome::NotProven);
+        assert_eq!(open.sentence, "not proven: the check-up has not ended");
+        assert_eq!(run.judge_data().outcome, Outcome::Met);
+        run.sender_judgement = Some(judgement(Outcome::Held, None));
+        assert_eq!(run.judge().outcome, Outcome::Met, "a received recording");
+
+        // A run of a sampled series is judged with the others, but its own limits count.
+        run.sender_judgement = None;
+        run.requirement.periodic = Some(week(10.0, |_| Some(0)).asked);
+        assert_eq!(run.judge().outcome, Outcome::Met);
+        run.requirement.limits.clear();
+        let one = run.judge();
+        assert_eq!(
+            (one.outcome, one.sentence.as_str()),
+            (Outcome::NoRequirement, ONE_OF_MANY)
+        );
+        // Without any requirement, there is nothing to judge.
+        run.requirement.periodic = None;
+        assert_ne!(run.judge().sentence, ONE_OF_MANY);
+    }
+
+    #[test]
+    fn requirement_of_the_recording_is_preferred_to_that_of_the_judgement() {
+        let mut run = recording(1, 1);
+        assert_eq!(run.periodic(), None);
+        let other = LoopRequirement {
+            budget_ns: Nanos(7),
+            ..asked()
+        };
+        run.judgement = Some(judgement(Outcome::Held, Some(other.clone())));
+        assert_eq!(run.periodic(), Some(&other));
+        run.requirement.periodic = Some(asked());
+        assert_eq!(run.periodic(), Some(&asked()));
+    }
+
+    #[test]
+    fn claims_of_older_recordings_are_made_from_their_limits() {
+        let mut run = recording(1, 2);
+        let claims = run.verdict.claims.clone();
+        assert!(!claims.is_empty());
+        assert_eq!(run.claims(), claims);
+        run.verdict.claims.clear();
+        assert_eq!(run.claims(), claims);
+        run.verdict.limits.clear();
+        assert_eq!(run.claims(), []);
+        run.verdict.claims = vec![claims[0].clone(); 3];
+        run.verdict.limits = Vec::<LimitResult>::new();
+        assert_eq!(run.claims().len(), 3, "stored claims are not made again");
+    }
+
+    #[test]
+    fn failed_load_voids_a_good_verdict() {
+        let mut run = recording(1, 2);
+        run.load[0].failed = true;
+        let void = run.judge();
+        assert_eq!(void.outcome, Outcome::NotDecidable);
+        assert_eq!(void.sentence, "void: load command failed");
+        run.load.push(run.load[0].clone());
+        run.load[1].phase = Some("disk".to_owned());
+        run.load[1].name = "io".to_owned();
+        let text = "void: load command failed, load io failed in phase disk";
+        assert_eq!(run.judge().sentence, text);
+        run.requirement.limits[0].at_most = 1;
+        let bad = run.judge();
+        assert_eq!(bad.outcome, Outcome::Exceeded);
+        assert!(
+            bad.sentence.ends_with(&format!("; {text}")),
+            "{}",
+            bad.sentence
+        );
+    }
+
+    #[test]
+    fn measured_time_is_without_warm_up() {
+        let mut run = recording(2, 3);
+        // Three seconds of 1 ms periods, three of them missed on CPU 0; a second of warm-up.
+        assert_eq!(run.measured_for(0), Some(Nanos::from_millis(3_003)));
+        assert_eq!(run.measured_for(1), Some(Nanos::from_millis(3_000)));
+        assert_eq!(run.measured_for(2), None);
+        let second = |ns: u64| Some(Nanos(ns));
+        // Other probes have no period: a share of the run, here 3,000 of 4,000 wake-ups in 4 s.
+        run.probe.name = "spin".to_owned();
+        assert_eq!(run.measured_for(1), second(3_000_000_000));
+        run.threads[1].accounting.expected = 0;
+        assert_eq!(run.measured_for(1), second(4_000_000_000));
+        for (name, value) in [("width_ns", 250), ("window_ns", 1_000)] {
+            run.probe.parameters.insert(name.to_owned(), value.into());
+        }
+        assert_eq!(run.measured_for(1), second(1_000_000_000));
+        run.probe
+            .parameters
+            .insert("width_ns".to_owned(), 9_000.into());
+        assert_eq!(run.measured_for(1), second(4_000_000_000));
+        run.probe.parameters.remove("width_ns");
+        // With several phases, the rows of the thread show its time.
+        let phases = serde_json::json!(["idle", "disk"]);
+        run.probe.parameters.insert("phases".to_owned(), phases);
+        assert_eq!(run.measured_for(1), second(3_000_000_000));
+        run.series.rows.retain(|row| row.thread == 0);
+        assert_eq!(run.measured_for(1), None);
+        run.probe
+            .parameters
+            .insert("phases".to_owned(), serde_json::json!(["idle"]));
+        assert_eq!(run.measured_for(1), second(4_000_000_000));
+        run.origin = Some(Origin {
+            format: String::new(),
+            tool: String::new(),
+            file: String::new(),
+            unknown: [Unknown::Duration].into(),
+        });
+        assert_eq!(run.measured_for(1), None);
+        run.probe.name = TIMER.to_owned();
+        assert_eq!(
+            run.measured_for(1),
+            second(3_000_000_000),
+            "the periods show it"
+        );
+    }
+}

@@ -268,6 +268,70 @@ mod tests {
     use super::*;
 
     #[test]
+    fn units_are_converted_without_loss() {
+        assert_eq!(Nanos::from_micros(7), Nanos(7_000));
+        assert_eq!(Nanos::from_millis(7), Nanos(7_000_000));
+        assert_eq!(Nanos::from_secs(7), Nanos(7_000_000_000));
+        assert_eq!(
+            [1_999, 2_000, 999].map(|ns| Nanos(ns).whole_micros()),
+            [1, 2, 0]
+        );
+        assert_eq!(Nanos(2_500_000_000).as_secs_f64(), 2.5);
+        let duration = Duration::from_nanos(1_234_567_890_123);
+        assert_eq!(Nanos::from(duration), Nanos(1_234_567_890_123));
+        assert_eq!(Duration::from(Nanos(1_234_567_890_123)), duration);
+        assert_eq!(Nanos::from(Duration::MAX), Nanos(u64::MAX));
+    }
+
+    #[test]
+    fn sums_and_differences_stay_in_range() {
+        let (most, some) = (Nanos(u64::MAX), Nanos(5));
+        assert_eq!((most + some, some + some), (most, Nanos(10)));
+        assert_eq!((some - Nanos(2), some - Nanos(9)), (Nanos(3), Nanos::ZERO));
+        assert_eq!(some.saturating_sub(Nanos(9)), Nanos::ZERO);
+        let mut sum = some;
+        sum += Nanos(2);
+        assert_eq!(sum, Nanos(7));
+        for (left, right, difference) in [
+            (5, 2, 3),
+            (2, 5, -3),
+            (4, 4, 0),
+            (u64::MAX, 0, i64::MAX),
+            (0, u64::MAX, i64::MIN),
+        ] {
+            assert_eq!(
+                Nanos(left).signed_sub(Nanos(right)),
+                SignedNanos(difference)
+            );
+        }
+        for (signed, unsigned) in [(0, Some(0)), (7, Some(7)), (-1, None), (i64::MIN, None)] {
+            assert_eq!(SignedNanos(signed).non_negative(), unsigned.map(Nanos));
+        }
+    }
+
+    #[test]
+    fn fractions_are_read_in_each_unit() {
+        for (text, nanos) in [
+            ("1.6ns", 2),
+            ("1.5us", 1_500),
+            ("1.5µs", 1_500),
+            ("0.5 s", 500_000_000),
+            ("1.5m", 90_000_000_000),
+            ("1.5min", 90_000_000_000),
+            ("0.5h", 1_800_000_000_000),
+        ] {
+            assert_eq!(text.parse(), Ok(Nanos(nanos)), "{text}");
+        }
+        assert!("99999999.5h".parse::<Nanos>().is_err());
+        assert_eq!("0.00001Hz".parse::<f64>().ok(), None);
+        assert_eq!(
+            Nanos::from_period("0.000012Hz"),
+            Ok(Nanos(83_333_333_333_333))
+        );
+        assert!(Nanos::from_period("0.000011Hz").is_err(), "more than a day");
+    }
+
+    #[test]
     fn exact_form_shows_all_digits() {
         for (nanos, text) in [
             (812, "812 ns"),

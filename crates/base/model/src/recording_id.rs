@@ -35,3 +35,19 @@ impl fmt::Display for RecordingId {
         self.0.hyphenated().fmt(f)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn short_form_is_the_end_of_the_long_one() {
+        let id = RecordingId(uuid::Uuid::from_u128(
+            0x019a_4d1c_7b3a_7000_8000_1234_5678_9abc,
+        ));
+        assert_eq!(id.to_string(), "019a4d1c-7b3a-7000-8000-123456789abc");
+        assert_eq!(id.short(), "56789abc");
+        assert_ne!(RecordingId::new(), RecordingId::new());
+        assert_ne!(RecordingId::default(), RecordingId::default());
+    }
+}

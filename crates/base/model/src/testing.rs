@@ -450,6 +450,7 @@ mod tests {
         }
         for sample in &recording.top_samples {
             let at = Nanos(sample.time.duration_since(recording.started).as_nanos() as u64);
+            assert_eq!(sample.monotonic_ns, Nanos::from_secs(86_400) + at);
             let its_row = |row: &&IntervalRow| {
                 let end = row.start_ns + recording.series.interval_ns;
                 row.thread == sample.thread && row.start_ns <= at && at < end
@@ -459,5 +460,17 @@ mod tests {
         }
         let json = serde_json::to_string(&recording).unwrap();
         assert_eq!(Recording::from_json(&json).unwrap(), recording);
+    }
+
+    #[test]
+    fn block_of_an_experiment_adds_up() {
+        let block = experiment_block(3, 1, 7, 2);
+        assert_eq!(
+            (block.round, block.arm, block.late, block.halves),
+            (3, 1, 7, [2, 5])
+        );
+        assert_eq!((block.very_late, block.median_ns), (3, Some(Nanos(6_000))));
+        let plan = experiment(3, 5).plan;
+        assert_eq!((plan.arms.len(), plan.seed), (3, 5));
     }
 }

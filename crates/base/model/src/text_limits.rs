@@ -206,6 +206,224 @@ fn characters(what: &'static str, text: &str, most: usize) -> Result<(), TooLong
 mod tests {
     use super::*;
 
+    /// A text of a type: how to set it, its limit, and the words that name it in an error.
+    type Bounded<T> = (fn(&mut T, String), usize, &'static str);
+
+    fn limits<T: BoundedTexts + Clone>(whole: &T, texts: &[Bounded<T>]) {
+        assert_eq!(whole.check_texts(), Ok(()));
+        for (set, most, what) in texts {
+            let with = |length: usize| {
+                let mut changed = whole.clone();
+                set(&mut changed, "x".repeat(length));
+                changed.check_texts()
+            };
+            assert_eq!(with(*most), Ok(()), "{what}");
+            let error = with(most + 1).unwrap_err().to_string();
+            assert!(
+                error.starts_with(&format!("the {what} has {} ", most + 1)),
+                "{error}"
+            );
+        }
+    }
+
+    #[test]
+    fn each_text_of_a_recording_and_an_experiment_is_limited() {
+        use crate::testing;
+        let host = "name of the machine";
+        limits(
+            &testing::recording(1, 1),
+            &[
+                (|run, text| run.label = Some(text), LONGEST_LABEL, "label"),
+                (
+                    |run, text| run.host.hostname = crate::Fact::known(text, "test"),
+                    LONGEST_HOST_NAME,
+                    host,
+                ),
+            ],
+        );
+        limits(
+            &testing::experiment(2, 1),
+            &[
+                (|run, text| run.label = Some(text), LONGEST_LABEL, "label"),
+                (|run, text| run.host = Some(text), LONGEST_HOST_NAME, host),
+            ],
+        );
+    }
+
+    #[test]
+    fn each_text_of_a_series_is_limited() {
+        use crate::{ChangeDecision, RecordingId, SlotCause, SlotState, WaitHistogram};
+        use jiff::Timestamp;
+        let (at, id) = (Timestamp::UNIX_EPOCH, RecordingId::new());
+        let (host, series) = ("name of the machine", "name of the series");
+        limits(
+            &SeriesEpoch {
+                machine: "m".to_owned(),
+                host: None,
+                name: "n".to_owned(),
+                epoch: 1,
+                definition: "{}".to_owned(),
+                begun: at,
+            },
+            &[
+                (|one, text| one.machine = text, LONGEST_HOST_NAME, host),
+                (|one, text| one.host = Some(text), LONGEST_HOST_NAME, host),
+                (|one, text| one.name = text, LONGEST_LABEL, series),
+                (
+                    |one, text| one.definition = text,
+                    LONGEST_DEFINITION,
+                    "definition",
+                ),
+            ],
+        );
+        limits(
+            &Slot {
+                machine: "m".to_owned(),
+                series: "s".to_owned(),
+                epoch: 1,
+                due: at,
+                cause: SlotCause::At,
+                state: SlotState::Missed,
+                reason: None,
+                recording: None,
+            },
+            &[
+                (|one, text| one.machine = text, LONGEST_HOST_NAME, host),
+                (|one, text| one.series = text, LONGEST_LABEL, series),
+                (|one, text| one.reason = Some(text), LONGEST_NOTE, "reason"),
+            ],
+        );
+        limits(
+            &WakeWindow {
+                machine: "m".to_owned(),
+                start: at,
+                length_ns: crate::Nanos(1),
+                real_time: WaitHistogram::new(),
+                ordinary: WaitHistogram::new(),
+                longest: Vec::new(),
+                lost: 0,
+            },
+            &[(|one, text| one.machine = text, LONGEST_HOST_NAME, host)],
+        );
+        limits(
+            &Note {
+                id,
+                recording: None,
+                series: None,
+                machine: None,
+                at,
+                text: String::new(),
+                author: String::new(),
+                written: at,
+            },
+            &[
+                (
+                    |one, text| one.machine = Some(text),
+                    LONGEST_HOST_NAME,
+                    host,
+                ),
+                (|one, text| one.series = Some(text), LONGEST_LABEL, series),
+                (|one, text| one.author = text, LONGEST_LABEL, "author"),
+                (|one, text| one.text = text, LONGEST_NOTE, "note"),
+            ],
+        );
+        limits(
+            &ChangeAnnotation {
+                id,
+                series: "s".to_owned(),
+                figure: "f".to_owned(),
+                recording: id,
+                decision: ChangeDecision::Acknowledged,
+                who: String::new(),
+                why: String::new(),
+                at,
+            },
+            &[
+                (|one, text| one.series = text, LONGEST_LABEL, series),
+                (|one, text| one.figure = text, LONGEST_LABEL, "figure"),
+                (|one, text| one.who = text, LONGEST_LABEL, "author"),
+                (|one, text| one.why = text, LONGEST_NOTE, "reason"),
+            ],
+        );
+    }
+
+    #[test]
+    fn causes_of_a_recording_are_limited_wherever_they_are() {
+        use crate::cause::{CauseSummary, Explanation, Outlier, Period};
+        use crate::testing::{blame, interrupt, recording};
+        use crate::{Nanos, Share};
+        let long = |bytes: usize| interrupt(&"x".repeat(bytes));
+        let empty = long(0).to_json().len();
+        assert_eq!(long(LONGEST_CAUSE - empty).check(), Ok(()));
+        assert!(long(LONGEST_CAUSE - empty + 1).check().is_err());
+
+        let share = |cause| Share::new(cause, Nanos(1), 1);
+        let many = |count: usize| blame(vec![share(long(1)); count]);
+        assert_eq!(many(Blame::MOST_SHARES).check(), Ok(()));
+        let error = many(Blame::MOST_SHARES + 1).check().unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "the blame has 1001 shares: at most 1000 are allowed"
+        );
+        let too_long = long(LONGEST_CAUSE);
+        assert!(
+            blame(vec![share(long(1)), share(too_long.clone())])
+                .check()
+                .is_err()
+        );
+
+        let run = recording(1, 1);
+        let source = || too_long.source.clone();
+        let explained = |change: &dyn Fn(&mut Explanation)| {
+            let mut explanation = Explanation::default();
+            change(&mut explanation);
+            let run = Recording {
+                explanation: Some(explanation),
+                ..run.clone()
+            };
+            run.check_texts().is_ok()
+        };
+        assert!(explained(&|_| ()));
+        assert!(!explained(&|one| {
+            one.causes = vec![CauseSummary {
+                source: source(),
+                count: 1,
+                culprit_in: 1,
+                late_only_by: None,
+                total_ns: Nanos(1),
+                max_ns: Nanos(1),
+                max_outlier: 1,
+                words: None,
+            }];
+        }));
+        assert!(!explained(&|one| {
+            one.periods = vec![Period {
+                source: source(),
+                period_ns: Nanos(1),
+                tolerance_ns: Nanos(1),
+                count: 1,
+                missing: 0,
+                words: None,
+            }];
+        }));
+        assert!(!explained(&|one| {
+            let sample = &run.top_samples[0];
+            one.outliers = vec![Outlier {
+                number: 1,
+                time: sample.time,
+                monotonic_ns: Nanos(1),
+                cpu: None,
+                thread: 0,
+                latency_ns: Nanos(1),
+                blame: blame(vec![share(too_long.clone())]),
+                light_stage: false,
+            }];
+        }));
+        let mut largest = run.clone();
+        largest.top_samples[0].blame = Some(blame(vec![share(too_long.clone())]));
+        assert!(largest.check_texts().is_err());
+    }
+
     #[test]
     fn text_limit_is_inclusive_in_characters() {
         assert_eq!(check_label(&"µ".repeat(LONGEST_LABEL)), Ok(()));

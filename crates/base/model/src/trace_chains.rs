@@ -135,3 +135,39 @@ pub struct TraceChains {
     /// Warnings about the trace.
     pub warnings: Vec<String>,
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parts_have_names_and_lengths() {
+        let parts = [
+            (ChainPart::Interrupt, "interrupt"),
+            (ChainPart::WakeUp, "wake-up"),
+            (ChainPart::Waits, "waits for a CPU"),
+            (ChainPart::Runs, "runs"),
+            (ChainPart::Sleeps, "sleeps"),
+        ];
+        let span = |part, from, to| ChainSpan {
+            who: "a".to_owned(),
+            tid: None,
+            part,
+            cpu: 1,
+            from: Nanos(from),
+            to: Nanos(to),
+            behind: None,
+        };
+        for (part, name) in parts {
+            assert_eq!(part.to_string(), name);
+            assert_eq!(span(part, 10, 17).length(), Nanos(7));
+            assert_eq!(span(part, 17, 10).length(), Nanos::ZERO);
+        }
+        let chain = Chain {
+            spans: vec![span(ChainPart::Runs, 10, 17)],
+            begin: Nanos(10),
+            end: Nanos(17),
+        };
+        assert_eq!(chain.latency(), Nanos(7));
+    }
+}

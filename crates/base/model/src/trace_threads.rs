@@ -92,3 +92,60 @@ pub struct TraceThreads {
     /// Warnings about missing data, one sentence for each.
     pub warnings: Vec<String>,
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn delays_keep_the_longest_and_its_end() {
+        let mut delays = Delays::default();
+        assert_eq!(delays.mean(), None);
+        for (from, to) in [(10, 14), (20, 29), (30, 39), (50, 40)] {
+            delays.add(Nanos(from), Nanos(to));
+        }
+        // Of equal waits, the first one is kept. A wait that ends before it begins has no length.
+        let expected = Delays {
+            count: 4,
+            total: Nanos(22),
+            max: Nanos(9),
+            max_end: Nanos(29),
+        };
+        assert_eq!(delays, expected);
+        assert_eq!(delays.mean(), Some(Nanos(5)));
+        delays.add(Nanos(0), Nanos(u64::MAX));
+        assert_eq!(
+            (delays.total, delays.max),
+            (Nanos(u64::MAX), Nanos(u64::MAX))
+        );
+    }
+
+    #[test]
+    fn waits_are_those_after_a_wake_up_and_after_a_preemption() {
+        let of = |waits: &[(u64, u64)]| {
+            let mut delays = Delays::default();
+            waits
+                .iter()
+                .for_each(|(from, to)| delays.add(Nanos(*from), Nanos(*to)));
+            delays
+        };
+        let (short, long) = ([(10, 12), (20, 24)], [(30, 39)]);
+        let all = of(&[short.as_slice(), &long].concat());
+        for (woken, preempted) in [(of(&short), of(&long)), (of(&long), of(&short))] {
+            let times = ThreadTimes {
+                woken,
+                preempted,
+                ..ThreadTimes::default()
+            };
+            assert_eq!(times.waits(), all);
+        }
+        // Equal maxima: that after a wake-up is named.
+        let (first, second) = (of(&[(10, 14)]), of(&[(20, 24)]));
+        let times = ThreadTimes {
+            woken: first,
+            preempted: second,
+            ..ThreadTimes::default()
+        };
+        assert_eq!(times.waits().max_end, Nanos(14));
+    }
+}

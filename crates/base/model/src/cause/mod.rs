@@ -441,3 +441,6 @@ pub enum Missing {
     /// Whether the thread was not yet woken, or waited for its CPU.
     AroundWakeUp,
 }
+
+#[cfg(test)]
+mod tests;

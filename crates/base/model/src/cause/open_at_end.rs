@@ -99,4 +99,58 @@ mod tests {
              waited for a CPU: length and cause are unknown"
         );
     }
+
+    #[test]
+    fn beginning_and_state_of_an_open_reaction_are_said() {
+        let said = |delay, state| {
+            let open = OpenAtEnd {
+                thread: Task {
+                    pid: 7,
+                    comm: Comm::new(b"loop"),
+                    prio: KernelPriority(19),
+                },
+                delay,
+                since_ns: Nanos(1),
+                least_ns: Nanos(5_000),
+                state,
+                call: None,
+            };
+            let text = open.sentence();
+            let text = text.strip_prefix("the trace ended 5.00 µs after ").unwrap();
+            text.strip_suffix(": length and cause are unknown")
+                .unwrap()
+                .to_owned()
+        };
+        let thread = "loop-7 (real-time 80), while the thread";
+        for (delay, state, begin, end) in [
+            (
+                Delay::Job,
+                ThreadState::Stopped,
+                "the release of a job of",
+                "was stopped",
+            ),
+            (
+                Delay::Taken,
+                ThreadState::Stopped,
+                "the stop of",
+                "was stopped",
+            ),
+            (
+                Delay::Taken,
+                ThreadState::Ready,
+                "the preemption of",
+                "waited for a CPU",
+            ),
+            (Delay::Wakeup, ThreadState::Running, "the wake-up of", "ran"),
+            (Delay::Timer, ThreadState::Asleep, "the wake-up of", "slept"),
+            (
+                Delay::Call,
+                ThreadState::Unknown,
+                "the wake-up of",
+                "was in an unknown state",
+            ),
+        ] {
+            assert_eq!(said(delay, state), format!("{begin} {thread} {end}"));
+        }
+    }
 }

@@ -105,3 +105,6 @@ impl TraceEvent {
         self.flags & flag != 0
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -339,3 +339,6 @@ impl Experiment {
         blocks.chain(numbers.filter_map(|block| Some((block.arm, block.recording?))))
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -328,4 +328,75 @@ mod tests {
         let why = LateRun::of(&quiet(), &long).unwrap_err();
         assert_eq!(why, "it measured only 10.0 s of 20.0 s");
     }
+
+    #[test]
+    fn run_must_be_sound_to_prove_anything() {
+        type Change = fn(&mut Recording);
+        let changes: [(Change, &str); 6] = [
+            (|run| run.completion = Completion::Stopped, "it was stopped"),
+            (
+                |run| run.series.dropped = 1,
+                "its time series lacks 1 sample",
+            ),
+            (
+                |run| {
+                    run.origin = Some(crate::Origin {
+                        format: String::new(),
+                        tool: String::new(),
+                        file: String::new(),
+                        unknown: [Unknown::Missed].into(),
+                    });
+                },
+                "missed periods are not known",
+            ),
+            (
+                |run| run.threads[1].scheduling.policy = crate::Policy::Other,
+                Condition::NOT_REAL_TIME,
+            ),
+            (|run| run.load[0].failed = true, "command"),
+            (
+                |run| run.threads[0].scheduling.policy = crate::Policy::Batch,
+                Condition::NOT_REAL_TIME,
+            ),
+        ];
+        let run = crate::testing::recording(2, 2);
+        assert_eq!(sound(&run), Ok(()));
+        for (change, why) in changes {
+            let mut changed = run.clone();
+            change(&mut changed);
+            let error = sound(&changed).unwrap_err();
+            assert!(error.contains(why), "{error}");
+        }
+    }
+
+    #[test]
+    fn run_may_lack_a_twentieth_of_its_planned_length() {
+        let asked = crate::testing::week(10.0, |_| Some(0)).asked;
+        let enough = |millis: u64, warm_up: u64| {
+            long_enough(
+                Nanos::from_millis(millis),
+                &asked,
+                Nanos::from_millis(warm_up),
+            )
+        };
+        // 95% of 60 s, and of the 50 s after a warm-up.
+        assert_eq!(enough(57_001, 0), Ok(()));
+        assert_eq!(
+            enough(57_000, 0),
+            Err("it measured only 57.0 s of 60.0 s".to_owned())
+        );
+        assert_eq!(
+            (
+                enough(47_501, 10_000).is_ok(),
+                enough(47_500, 10_000).is_ok()
+            ),
+            (true, false)
+        );
+        let unplanned = LoopRequirement {
+            sample: None,
+            ..asked.clone()
+        };
+        assert!(long_enough(Nanos(1), &unplanned, Nanos::ZERO).is_ok());
+        assert!(long_enough(Nanos::ZERO, &unplanned, Nanos::ZERO).is_err());
+    }
 }

@@ -73,4 +73,38 @@ mod tests {
         };
         assert!(!wrapped.balances());
     }
+
+    #[test]
+    fn each_expected_period_is_recorded_missed_or_warm_up() {
+        let of = |expected, recorded, missed, warm_up| Accounting {
+            expected,
+            recorded,
+            missed,
+            warm_up,
+            early: 1,
+            warm_up_missed: 2,
+            overflow: 3,
+        };
+        let one = of(10, 5, 3, 2);
+        assert!(one.balances() && Accounting::default().balances());
+        for other in [
+            of(11, 5, 3, 2),
+            of(10, 6, 3, 2),
+            of(10, 5, 2, 2),
+            of(10, 5, 3, 3),
+        ] {
+            assert!(!other.balances(), "{other:?}");
+        }
+        let mut sum = one;
+        sum.add(&of(100, 50, 30, 20));
+        assert_eq!(
+            sum,
+            Accounting {
+                early: 2,
+                warm_up_missed: 4,
+                overflow: 6,
+                ..of(110, 55, 33, 22)
+            }
+        );
+    }
 }

@@ -271,4 +271,60 @@ mod tests {
         assert_eq!(due.quantile(0.75).unwrap().at_least, Nanos(10));
         assert_eq!(due.above(Nanos(10)), 1);
     }
+
+    fn above(limit: u64, periods: u64) -> crate::AboveLimit {
+        crate::AboveLimit {
+            limit_ns: Nanos(limit),
+            periods,
+        }
+    }
+
+    #[test]
+    fn merged_periods_are_counted_one_by_one_only_if_both_were() {
+        let counted = |latencies: &[i64], counts: &[(u64, u64)]| Due {
+            above: counts
+                .iter()
+                .map(|(limit, periods)| above(*limit, *periods))
+                .collect(),
+            ..due(latencies, 1)
+        };
+        let mut sum = Due::default();
+        sum.merge(&counted(&[10, 20], &[(15, 1), (5, 2)]));
+        assert_eq!(sum.above, [above(15, 1), above(5, 2)]);
+        sum.merge(&counted(&[30], &[(15, 1), (7, 1)]));
+        assert_eq!(sum.above, [above(15, 2)]);
+        assert_eq!((sum.periods(), sum.unknown()), (5, 2));
+        sum.merge(&Due::default());
+        assert_eq!(sum.above, [above(15, 2)], "nothing was added");
+        let exact = sum.above_limit(Nanos(15));
+        assert_eq!((exact.at_least, exact.at_most), (2, 4), "two are unknown");
+        sum.merge(&counted(&[40], &[]));
+        assert_eq!(sum.above, []);
+    }
+
+    #[test]
+    fn open_periods_are_later_than_their_lower_bound() {
+        let open = crate::OpenPeriods {
+            periods: 2,
+            late_ns: Nanos(100),
+            period_ns: Nanos(40),
+        };
+        let mut hanging = due(&[10, 20], 0);
+        hanging.open = Some(Box::new(open.at_least(2)));
+        let mut sum = due(&[30], 0);
+        sum.merge(&hanging);
+        assert_eq!(
+            (sum.periods(), sum.open(), sum.open_at_least()),
+            (5, 2, Some(Nanos(100)))
+        );
+        assert_eq!(sum.max(), Some(Nanos(100)));
+        assert_eq!(sum.at_least().recorded(), 5);
+        let limit = sum.above_limit(Nanos(50));
+        assert_eq!((limit.at_least, limit.at_most), (2, 2));
+        let limit = sum.above_limit(Nanos(70));
+        assert_eq!((limit.at_least, limit.at_most), (1, 2));
+        assert_eq!(sum.above(Nanos(15)), 4);
+        sum.merge(&hanging);
+        assert_eq!(sum.open(), 4);
+    }
 }

@@ -256,3 +256,197 @@ proptest! {
         prop_assert_eq!(one, histogram_of(&all));
     }
 }
+
+#[test]
+fn quantile_of_buckets_is_the_end_of_its_bucket() {
+    let counts = histogram_of(&[10, 20, 30, 40, 20_050, 20_060]).buckets();
+    for (quantile, ns) in [
+        (0.1, 10),
+        (1.0 / 6.0, 10),
+        (0.34, 30),
+        (0.5, 30),
+        (0.67, 20_099),
+        (0.84, 20_099),
+        (1.0, 20_099),
+    ] {
+        assert_eq!(counts.quantile(quantile), Some(ns), "{quantile}");
+    }
+    assert!(!counts.is_empty());
+    assert_eq!(counts.total(), 6);
+    let rows: Vec<_> = counts.iter().collect();
+    assert_eq!(rows[0], (10, 1, 1));
+    assert_eq!(rows[4], (20_000, 100, 2));
+    let empty = Buckets::default();
+    assert!(empty.is_empty());
+    assert_eq!((empty.quantile(0.5), empty.total()), (None, 0));
+    let small = histogram_of(&[3, 7, 7]).buckets();
+    assert_eq!(format!("{small:?}"), "[(3, 1), (7, 2)]");
+}
+
+#[test]
+fn figures_of_an_interval_are_those_of_its_samples() {
+    let row = |latencies: &[i64]| {
+        let all = histogram_of(latencies);
+        IntervalRow {
+            thread: 0,
+            start_ns: Nanos(0),
+            count: all.recorded(),
+            early: all.early(),
+            missed: 0,
+            min_ns: all.min(),
+            max_ns: all.max(),
+            sum_ns: all.sum(),
+            histogram: all.buckets(),
+        }
+    };
+    let all = row(&[-5, 20_010, 20_020, 20_070]);
+    assert_eq!(
+        all.mean(),
+        Some(Nanos(20_033)),
+        "of those that are not early"
+    );
+    assert_eq!(
+        all.quantile(1.0),
+        Some(Nanos(20_070)),
+        "never above the maximum"
+    );
+    let apart = row(&[100, 30_000]);
+    assert_eq!(
+        [0.5, 0.51].map(|at| apart.quantile(at)),
+        [100, 30_000].map(|ns| Some(Nanos(ns)))
+    );
+    let early = row(&[-5]);
+    assert_eq!((early.mean(), early.quantile(0.5)), (None, None));
+    let mut removed = apart;
+    removed.histogram = Buckets::default();
+    assert_eq!(removed.quantile(0.5), Some(Nanos(30_000)));
+}
+
+#[test]
+fn cleared_histogram_is_empty() {
+    let mut all = counted(&[(10, 90)], 5);
+    all.add_early(3);
+    all.record(SignedNanos(MAX_TRACKABLE_NS as i64));
+    assert_eq!((all.early(), all.overflow(), all.recorded()), (3, 1, 99));
+    all.clear();
+    assert_eq!(all, Histogram::new());
+    all.record(SignedNanos(7));
+    assert_eq!(all, histogram_of(&[7]));
+    let mut before = Histogram::preallocated();
+    assert_eq!(before, Histogram::new());
+    before.record(SignedNanos(7));
+    assert_eq!(before, all);
+}
+
+/// The last row of a tool may contain all later samples.
+#[test]
+fn samples_of_the_last_row_are_at_least_so_late() {
+    let us = Nanos::from_micros;
+    let mut all = counted(&[(10, 90), (99, 10)], 0);
+    all.unplace_row(us(99), 4);
+    assert_eq!(
+        (all.count(), all.unplaced(), all.unplaced_from()),
+        (100, 4, Some(us(99)))
+    );
+    assert_eq!((all.max(), all.mean()), (None, None));
+    let above = all.above_limit(us(50));
+    assert_eq!((above.at_least, above.at_most), (10, 10));
+    let above = all.above_limit(us(200));
+    assert_eq!((above.at_least, above.at_most), (0, 4));
+    // Not more than the row has.
+    all.unplace_row(us(99), 100);
+    assert_eq!((all.count(), all.unplaced()), (100, 10));
+    all.unplace_row(Nanos(MAX_TRACKABLE_NS), 1);
+    assert_eq!((all.count(), all.unplaced()), (100, 10));
+    all.unplaced_begin(us(120));
+    assert_eq!(all.unplaced_from(), Some(us(120)));
+    let above = all.above_limit(us(110));
+    assert_eq!((above.at_least, above.at_most), (10, 10));
+    let mut own = histogram_of(&[7]);
+    own.unplaced_begin(us(1));
+    assert_eq!(own.unplaced_from(), None);
+}
+
+#[test]
+fn rows_of_another_tool_widen_with_the_latency() {
+    let us = Nanos::from_micros;
+    let mut rows = Resolution::new(Nanos(1), us(1));
+    assert_eq!(rows.widest_row(), us(1));
+    rows.rows_per_octave = Some(4);
+    assert_eq!(rows.widest_row(), us(1), "no sample");
+    for (lower, width) in [
+        (0, 1),
+        (1, 1),
+        (7, 1),
+        (8, 2),
+        (15, 2),
+        (16, 4),
+        (64, 16),
+        (100, 16),
+    ] {
+        assert_eq!(rows.row_at(us(lower).0), us(width).0, "{lower}");
+    }
+    rows.add_row(us(8).0, 1);
+    rows.add_row(us(64).0, 1);
+    assert_eq!(rows.widest_row(), us(16));
+    // Whole units: a tool that counts in microseconds says 15 for all of 15.
+    let whole = Resolution::new(us(1), us(4));
+    assert_eq!(
+        [0, 3_999, 4_000].map(|ns| whole.upper(ns)),
+        [3_000, 3_000, 7_000]
+    );
+    assert_eq!(Resolution::new(Nanos(0), Nanos(0)).upper(5), 5);
+}
+
+#[test]
+fn coarser_resolution_remains_after_a_merge() {
+    let mut fine = Resolution::new(Nanos(1), Nanos(10));
+    let mut coarse = Resolution::new(Nanos(1_000), Nanos(2_000));
+    fine.rows = vec![(1, 1), (3, 1), (5, 1)];
+    coarse.rows = vec![(0, 1), (3, 2), (9, 1)];
+    (coarse.unplaced, coarse.unplaced_from_ns, coarse.max_unknown) = (2, Nanos(50), true);
+    (fine.rows_per_octave, coarse.rows_per_octave) = (Some(8), Some(4));
+    let (mut one, mut other) = (fine.clone(), coarse.clone());
+    one.merge(&coarse);
+    other.merge(&fine);
+    assert_eq!(one, other);
+    assert_eq!(
+        (one.unit_ns, one.row_ns, one.rows_per_octave),
+        (Nanos(1_000), Nanos(2_000), Some(4))
+    );
+    assert_eq!(one.rows, [(0, 1), (1, 1), (3, 3), (5, 1), (9, 1)]);
+    assert_eq!((one.unplaced, one.unplaced_from_ns), (2, Nanos(50)));
+    assert_eq!((one.max_unknown, one.mean_unknown), (true, false));
+    fine.add_unplaced(1, Nanos(70));
+    fine.add_unplaced(1, Nanos(60));
+    one.merge(&fine);
+    assert_eq!((one.unplaced, one.unplaced_from_ns), (4, Nanos(50)));
+    fine.rows_per_octave = None;
+    let mut bytes = Vec::new();
+    for resolution in [&one, &fine, &coarse] {
+        resolution.encode(&mut bytes);
+    }
+    let mut rest = bytes.as_slice();
+    for resolution in [&one, &fine, &coarse] {
+        assert_eq!(Resolution::decode(&mut rest).as_ref(), Some(resolution));
+    }
+    assert_eq!((rest.len(), Resolution::decode(&mut rest)), (0, None));
+}
+
+#[test]
+fn extrapolation_is_called_an_estimate() {
+    let tail = TailRemark {
+        threshold_ns: Nanos(1),
+        above: 1,
+        shape: 0.1,
+        times: 10,
+        level_ns: Nanos(20_000),
+        low_ns: Nanos(15_000),
+        high_ns: Nanos(30_000),
+    };
+    assert_eq!(
+        tail.sentence(),
+        "if the tail continues as observed, a run 10 times as long is expected to have one wake-up \
+         above 20.0 µs (95%: 15.0 µs to 30.0 µs); this is an estimate, not a verdict"
+    );
+}

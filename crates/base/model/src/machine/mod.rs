@@ -28,3 +28,6 @@ pub use power::{
 };
 pub use reserved::ReservedCpus;
 pub use topology::{Cache, CpuLocation, MemoryNode, Placement, PlacementError, Topology};
+
+#[cfg(test)]
+mod tests;

@@ -203,4 +203,27 @@ mod tests {
         assert_eq!(group.quantile(0.9), None);
         assert_eq!(group.above(Nanos(1)), 0);
     }
+
+    #[test]
+    fn group_counts_early_missed_and_unknown_periods() {
+        let mut recording = crate::testing::recording(2, 3);
+        for (thread, early) in recording.threads.iter_mut().zip([2, 3]) {
+            for _ in 0..early {
+                thread.histogram.record(crate::SignedNanos(-5));
+            }
+            thread.accounting.recorded += early;
+            thread.accounting.early = early;
+        }
+        // The latency of the missed periods of CPU 0 is not known.
+        recording.threads[0].missed_histogram = None;
+        let [group] = run_groups(&recording).try_into().unwrap();
+        assert_eq!((group.early, group.missed, group.unknown), (5, 3, 3));
+        assert_eq!(group.due, 2 * 3_000 + 5 + 3);
+        assert_eq!(group.phase, None);
+        let all = recording.all_due();
+        assert_eq!(
+            (group.max_ns, group.latencies),
+            (all.max(), all.at_least().buckets())
+        );
+    }
 }

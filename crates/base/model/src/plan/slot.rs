@@ -241,3 +241,76 @@ pub struct ChangeAnnotation {
     /// Time of the decision.
     pub at: Timestamp,
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn epoch(definition: &str) -> SeriesEpoch {
+        SeriesEpoch {
+            machine: "m".to_owned(),
+            host: None,
+            name: "week".to_owned(),
+            epoch: 2,
+            definition: definition.to_owned(),
+            begun: Timestamp::UNIX_EPOCH,
+        }
+    }
+
+    #[test]
+    fn only_a_sampled_series_has_a_requirement() {
+        let sampled = r#"{"probe": "timer", "periodic": {"period_ns": 1000000, "budget_ns": 100000,
+            "sample": {"runs": 60, "length_ns": 60000000000, "period_ns": 604800000000000}}}"#;
+        let asked = epoch(sampled).periodic().unwrap();
+        assert_eq!(asked.budget_ns, Nanos(100_000));
+        assert_eq!(asked.sample.unwrap().runs, 60);
+        for other in [
+            r#"{"probe": "timer"}"#,
+            r#"{"periodic": null}"#,
+            r#"{"periodic": {"period_ns": 1000000, "budget_ns": 100000}}"#,
+            "{",
+            "",
+        ] {
+            assert_eq!(epoch(other).periodic(), None, "{other}");
+        }
+    }
+
+    /// The random times of stored series follow from the seed, so it must stay the same.
+    #[test]
+    fn seed_depends_on_machine_name_epoch_and_begin() {
+        // FNV-1a of "m", "week", 2 as four bytes, and 0 as sixteen.
+        let bytes = [b"mweek".as_slice(), &[2, 0, 0, 0], &[0; 16]].concat();
+        let mut expected = 0xcbf2_9ce4_8422_2325u64;
+        for byte in bytes {
+            expected = (expected ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
+        }
+        let own = epoch("{}");
+        assert_eq!(own.seed(), expected);
+        let changed = |change: fn(&mut SeriesEpoch)| {
+            let mut changed = own.clone();
+            change(&mut changed);
+            changed.seed()
+        };
+        assert_ne!(changed(|one| one.machine = "n".to_owned()), expected);
+        assert_ne!(changed(|one| one.name = "day".to_owned()), expected);
+        assert_ne!(changed(|one| one.epoch = 3), expected);
+        assert_ne!(changed(|one| one.begun = Timestamp::MAX), expected);
+        assert_eq!(changed(|one| one.host = Some("h".to_owned())), expected);
+        assert_eq!(changed(|one| one.definition = String::new()), expected);
+    }
+
+    #[test]
+    fn words_are_those_of_json() {
+        fn same<T: Copy + fmt::Display + Serialize>(all: &[T], name: fn(T) -> &'static str) {
+            for one in all {
+                let json = serde_json::to_string(one).unwrap();
+                assert_eq!(json, format!("\"{one}\""));
+                assert_eq!(one.to_string(), name(*one));
+            }
+        }
+        same(SlotCause::ALL, SlotCause::name);
+        same(SlotState::ALL, SlotState::name);
+        same(CpuClass::ALL, CpuClass::name);
+        same(ChangeDecision::ALL, ChangeDecision::name);
+    }
+}

@@ -139,4 +139,39 @@ mod tests {
         facts.quota = Some(quota);
         assert!(facts.describe().contains("quota of / 20.0 ms in 100 ms"));
     }
+
+    #[test]
+    fn group_of_a_run_is_read_from_its_parameters() {
+        let facts = GroupFacts {
+            path: "/a".to_owned(),
+            container: None,
+            cpus: None,
+            exclusive: Some(true),
+            quota: Some(CpuQuota {
+                group: "/a".to_owned(),
+                quota_ns: Nanos::from_millis(25),
+                period_ns: Nanos::from_millis(100),
+            }),
+            quota_known: true,
+            shared_cores: CpuSet::new(),
+            shared_cache: CpuSet::new(),
+        };
+        let mut probe = crate::testing::recording(1, 1).probe;
+        assert_eq!(probe.group(), None);
+        probe
+            .parameters
+            .insert(ProbeRun::GROUP.to_owned(), facts.to_parameter());
+        assert_eq!(probe.group(), Some(facts.clone()));
+        probe
+            .parameters
+            .insert(ProbeRun::GROUP.to_owned(), "no group".into());
+        assert_eq!(probe.group(), None);
+        let quota = facts.quota.unwrap();
+        assert_eq!(quota.millicpus(), 250);
+        let none = CpuQuota {
+            period_ns: Nanos::ZERO,
+            ..quota
+        };
+        assert_eq!(none.millicpus(), 25_000_000_000);
+    }
 }

@@ -142,4 +142,13 @@ mod tests {
         let record: LoadRecord = serde_json::from_str(old).unwrap();
         assert!(record.achieved.is_empty());
     }
+
+    #[test]
+    fn failed_load_is_lacking() {
+        let mut load = crate::testing::recording(1, 1).load.remove(0);
+        assert_eq!(load.lacking(), None);
+        load.failed = true;
+        let why = load.lacking().unwrap();
+        assert!(why.contains("command"), "{why}");
+    }
 }

@@ -122,3 +122,74 @@ impl ProbeRun {
         self.name == Self::OBSERVED || self.name == Self::JOBS
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn probe(name: &str) -> ProbeRun {
+        let mut probe = crate::testing::recording(1, 1).probe;
+        probe.name = name.to_owned();
+        probe.parameters.clear();
+        probe
+    }
+
+    #[test]
+    fn probe_measures_itself_watches_or_is_an_application() {
+        for (name, watches, is_app) in [
+            ("timer", false, false),
+            (ProbeRun::OBSERVED, true, false),
+            (ProbeRun::JOBS, true, false),
+            (ProbeRun::IN_APP, false, true),
+        ] {
+            let mut probe = probe(name);
+            assert_eq!(probe.is_observed(), watches);
+            assert_eq!(probe.watched(), watches.then_some("unknown"));
+            assert_eq!(probe.application(), is_app.then_some("unknown"));
+            probe
+                .parameters
+                .insert("targets".to_owned(), "older".into());
+            assert_eq!(probe.watched(), watches.then_some("older"));
+            assert_eq!(probe.application(), is_app.then_some("unknown"));
+            probe
+                .parameters
+                .insert(ProbeRun::WATCHED.to_owned(), "motion (pid 7)".into());
+            assert_eq!(probe.watched(), watches.then_some("motion (pid 7)"));
+            assert_eq!(probe.application(), is_app.then_some("motion (pid 7)"));
+        }
+    }
+
+    #[test]
+    fn quantity_is_latency_or_execution_time() {
+        for (name, heading, quantity) in [
+            ("timer", "Latency", "latency"),
+            (ProbeRun::WORK, "Execution time", "execution time"),
+        ] {
+            let probe = probe(name);
+            assert_eq!(
+                (probe.quantity_heading(), probe.quantity()),
+                (heading, quantity)
+            );
+        }
+        let mut app = probe(ProbeRun::IN_APP);
+        assert_eq!(app.not_counted(), None);
+        app.parameters
+            .insert(ProbeRun::NOT_COUNTED.to_owned(), 7.into());
+        assert_eq!(app.not_counted(), None);
+        app.parameters
+            .insert(ProbeRun::NOT_COUNTED.to_owned(), "axis".into());
+        let why = app.not_counted().unwrap();
+        assert!(
+            why.starts_with("the missed periods of channel axis are unknown"),
+            "{why}"
+        );
+    }
+
+    /// The threads of runs of older versions are alike.
+    #[test]
+    fn older_probe_is_a_chart_of_latencies_of_like_threads() {
+        let json = r#"{"name": "timer", "parameters": {}, "program": "p", "command_line": []}"#;
+        let read: ProbeRun = serde_json::from_str(json).unwrap();
+        assert_eq!((read.alike, read.chart), (true, Chart::Latency));
+    }
+}

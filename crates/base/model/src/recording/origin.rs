@@ -66,3 +66,18 @@ impl Unknown {
         known.map_or("", |(_, words)| words)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_unknown_fact_has_words() {
+        for (unknown, words) in Unknown::ALL {
+            assert_eq!(unknown.words(), words);
+            assert!(!words.is_empty());
+        }
+        let last = Unknown::ALL[Unknown::ALL.len() - 1].0;
+        assert_eq!(last as usize + 1, Unknown::ALL.len(), "all are listed");
+    }
+}

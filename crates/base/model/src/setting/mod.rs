@@ -470,4 +470,45 @@ mod tests {
             assert_eq!(path_of(row.name), row.path());
         }
     }
+
+    #[test]
+    fn name_in_a_constant_must_be_the_whole_name() {
+        for row in SETTINGS {
+            assert!(same(row.name, row.name));
+            assert!(row_of(row.name) == row);
+            assert_eq!(format!("{row:?}"), format!("Setting({:?})", row.name));
+        }
+        for (a, b) in [
+            ("", "a"),
+            ("a", "ab"),
+            ("ab", "a"),
+            ("ab", "ac"),
+            ("xb", "ab"),
+        ] {
+            assert!(!same(a, b), "{a} {b}");
+        }
+        assert!(same("", ""));
+        let others = SETTINGS.iter().filter(|row| *row == &SETTINGS[0]);
+        assert_eq!(others.count(), 1);
+        assert!(std::panic::catch_unwind(|| row_of("no-such-setting")).is_err());
+    }
+
+    #[test]
+    fn risks_are_ordered_and_named() {
+        let risks = [Risk::Low, Risk::Medium, Risk::High];
+        assert!(risks.is_sorted());
+        assert_eq!(
+            risks.map(|risk| risk.to_string()),
+            ["low", "medium", "high"]
+        );
+        let waits = [WashOut::Short, WashOut::Long, WashOut::Boot].map(WashOut::duration);
+        assert_eq!(
+            waits,
+            [
+                Some(Duration::from_secs(2)),
+                Some(Duration::from_secs(30)),
+                None
+            ]
+        );
+    }
 }

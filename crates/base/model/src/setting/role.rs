@@ -110,4 +110,17 @@ mod tests {
         }
         assert!("Control".parse::<Role>().is_err());
     }
+
+    #[test]
+    fn each_role_has_its_row() {
+        for (role, name, meaning) in ROLES {
+            assert_eq!((role.name(), role.meaning()), (name, meaning));
+            assert_eq!(role.to_string(), name);
+            assert_eq!(name.parse(), Ok(role));
+            assert_eq!(role.spins(), SPINNING.contains(&role));
+            assert_ne!(SPINNING.contains(&role), PERIODIC.contains(&role));
+        }
+        assert!("gardener".parse::<Role>().is_err());
+        assert_eq!(Role::default(), Role::Control);
+    }
 }

@@ -288,4 +288,161 @@ mod tests {
             let _ = Values::Mask.same(&text, "1");
         }
     }
+
+    #[test]
+    fn values_are_shown_for_people() {
+        let number = Values::Number { min: 0, max: 9 };
+        for (values, raw, text) in [
+            (Values::Mask, "5", "CPU 0,2"),
+            (Values::Mask, "0", "no CPU"),
+            (Values::Mask, "x", "x"),
+            (Values::List, "0-3", "CPU 0-3"),
+            (Values::Switch, "1", "on"),
+            (Values::Switch, "0", "off"),
+            (Values::Switch, "2", "2"),
+            (number, "7", "7"),
+            (Values::Marked, "never", "never"),
+        ] {
+            assert_eq!(values.readable(raw), text, "{values:?}");
+        }
+    }
+
+    #[test]
+    fn accepted_values_are_described_and_normalised() {
+        let number = Values::Number { min: -1, max: 9 };
+        let or = Values::NumberOr {
+            word: "auto",
+            min: 0,
+            max: 9,
+        };
+        let power = Values::PowerOfTwo { max: 16 };
+        let between = Values::Between {
+            least: "/a",
+            most: "/b",
+        };
+        for (values, takes, holds, refuses) in [
+            (
+                number,
+                "a number from -1 to 9",
+                vec!["-1", "9"],
+                vec!["-2", "10", "a", ""],
+            ),
+            (
+                or,
+                "`auto`, or a number from 0 to 9",
+                vec!["auto", "0"],
+                vec!["-1", "on"],
+            ),
+            (
+                power,
+                "0, or a power of two up to 16",
+                vec!["0", "16"],
+                vec!["-1", "17"],
+            ),
+            (
+                between,
+                "a number within the limits of the hardware, `min` or `max`",
+                vec!["0", "7000000"],
+                vec!["-1", "max"],
+            ),
+            (
+                Values::Switch,
+                "`on` or `off`",
+                vec!["0", "1", "2"],
+                vec!["-1", "on"],
+            ),
+            (
+                Values::Mask,
+                "a list of CPUs, `all`, `housekeeping` or `measured`",
+                vec!["f", "1,00000000"],
+                vec!["", "g"],
+            ),
+            (
+                Values::List,
+                "a list of CPUs, `all`, `housekeeping` or `measured`",
+                vec!["0-3", ""],
+                vec!["3-0"],
+            ),
+            (
+                Values::Marked,
+                "one of the values that the kernel lists",
+                vec!["never"],
+                vec!["", "a b"],
+            ),
+            (
+                Values::Offered("/a"),
+                "one of the values that the kernel lists",
+                vec!["acpi-pm"],
+                vec!["a\n"],
+            ),
+            (Values::Own("a list"), "a list", vec![], vec!["a", ""]),
+        ] {
+            assert_eq!(values.takes(), takes);
+            for good in holds {
+                assert!(values.holds(good), "{values:?} {good}");
+            }
+            for bad in refuses {
+                assert!(!values.holds(bad), "{values:?} {bad}");
+            }
+        }
+        for (values, asked, plain) in [
+            (number, "+7", Some("7")),
+            (number, "10", None),
+            (power, "8", Some("8")),
+            (power, "0", Some("0")),
+            (power, "1", Some("1")),
+            (power, "6", None),
+            (power, "32", None),
+            (power, "-8", None),
+            (Values::Switch, "yes", Some("1")),
+            (Values::Switch, "true", Some("1")),
+            (Values::Switch, "off", Some("0")),
+            (Values::Switch, "false", Some("0")),
+            (Values::Switch, "2", None),
+            (Values::Mask, "f", None),
+        ] {
+            assert_eq!(values.plain(asked).as_deref(), plain, "{values:?} {asked}");
+        }
+    }
+
+    #[test]
+    fn values_in_other_notations_are_the_same() {
+        let number = Values::Number { min: 0, max: 9 };
+        for (values, found, wanted, same) in [
+            (Values::Mask, "0000000f", "f", true),
+            (Values::Mask, "f", "e", false),
+            (Values::List, "0,1,2", "0-2", true),
+            (Values::List, "0-2", "0-3", false),
+            (Values::List, "x", "y", false),
+            (number, "007", "7", true),
+            (number, "7", "8", false),
+            (Values::Switch, "01", "1", true),
+            (
+                Values::Between {
+                    least: "/a",
+                    most: "/b",
+                },
+                "08",
+                "8",
+                true,
+            ),
+            (Values::Marked, "01", "1", false),
+        ] {
+            assert_eq!(
+                values.same(found, wanted),
+                same,
+                "{values:?} {found} {wanted}"
+            );
+        }
+        for (text, word) in [
+            ("a [b] c", Some("b")),
+            ("(deep) s2idle", Some("deep")),
+            ("a b", None),
+            ("[a", None),
+        ] {
+            assert_eq!(marked(text), word);
+            assert_eq!(Values::Marked.normal(text), word.unwrap_or(text));
+            assert_eq!(number.normal(text), text);
+        }
+    }
 }

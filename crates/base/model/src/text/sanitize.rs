@@ -152,4 +152,46 @@ mod tests {
             prop_assert_eq!(serde_json::from_str::<String>(&escaped).unwrap(), text);
         }
     }
+
+    /// The first and last characters of each unsafe range, and their safe neighbours.
+    #[test]
+    fn unsafe_characters_are_control_marks_and_noncharacters() {
+        for (unsafe_ones, safe) in [
+            ("\u{0}\u{1b}\u{1f}\u{7f}\u{80}\u{9f}", " ~\u{a0}"),
+            ("\u{61c}", "\u{61b}\u{61d}"),
+            ("\u{200e}\u{200f}", "\u{200d}\u{2010}"),
+            ("\u{202a}\u{202e}", "\u{2027}\u{202f}"),
+            ("\u{2066}\u{2069}", "\u{2065}\u{206a}"),
+            ("\u{fffe}\u{ffff}", "\u{fffd}\u{10000}"),
+        ] {
+            for c in unsafe_ones.chars() {
+                let text = format!("a{c}b");
+                assert_eq!(sanitize(&text), "a\u{fffd}b", "{:x}", u32::from(c));
+                assert_eq!(sanitize_lines(&text, false), "a\u{fffd}b");
+                assert_eq!(escape_json(&text), format!("a\\u{:04x}b", u32::from(c)));
+            }
+            assert_eq!(sanitize(safe), safe);
+            assert_eq!(escape_json(safe), safe);
+        }
+        assert_eq!(sanitize("a\tb\nc\rd\u{2028}e\u{2029}f"), "a b c d e f");
+        assert_eq!(sanitize_lines("a\tb\nc\rd", false), "a\tb\nc\u{fffd}d");
+        assert_eq!(escape_json("a\tb\nc\rd"), "a\tb\nc\rd");
+    }
+
+    #[test]
+    fn only_whole_colour_sequences_are_kept() {
+        for (text, kept) in [
+            ("a\x1b[31mb", "a\x1b[31mb"),
+            ("\x1b[1;31mb\x1b[0m", "\x1b[1;31mb\x1b[0m"),
+            ("\x1b[m", "\x1b[m"),
+            ("a\x1b[31Hb", "a\u{fffd}[31Hb"),
+            ("a\x1b[31", "a\u{fffd}[31"),
+            ("a\x1b]0;t\x07b", "a\u{fffd}]0;t\u{fffd}b"),
+            ("\x1b\x1b[31m", "\u{fffd}\x1b[31m"),
+            ("a\x1b", "a\u{fffd}"),
+        ] {
+            assert_eq!(sanitize_lines(text, true), kept, "{text:?}");
+            assert!(!sanitize_lines(text, false).contains('\x1b'));
+        }
+    }
 }

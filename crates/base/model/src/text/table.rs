@@ -160,4 +160,58 @@ mod tests {
         let json = serde_json::to_string(&table).unwrap();
         assert_eq!(serde_json::from_str::<Table>(&json).unwrap(), table);
     }
+
+    #[test]
+    fn values_become_cells() {
+        assert_eq!(Cell::from(2.5), Cell::Number(2.5));
+        assert_eq!(Cell::from(true), Cell::Bool(true));
+        assert_eq!(Cell::from(7u64), Cell::Count(7));
+        assert_eq!(Cell::from(Nanos(7)), Cell::Count(7));
+        assert_eq!(Cell::from("a"), Cell::Text("a".to_owned()));
+        assert_eq!(Cell::from("a".to_owned()), Cell::Text("a".to_owned()));
+        assert_eq!(Cell::from(Some(7u64)), Cell::Count(7));
+        assert_eq!(Cell::from(None::<u64>), Cell::Unknown);
+    }
+
+    #[test]
+    fn cells_are_shown_for_people() {
+        let table = Table::new("t", "T", &[("a_ns", "A"), ("b", "B")]);
+        let [time, count] = table.columns.as_slice() else {
+            panic!("two columns");
+        };
+        assert!(time.is_time() && !count.is_time());
+        assert_eq!((time.title.as_str(), count.key.as_str()), ("A", "b"));
+        for (cell, text) in [
+            (Cell::Unknown, "-"),
+            (Cell::Bool(true), "yes"),
+            (Cell::Bool(false), "no"),
+            (Cell::Number(99.994), "99.99"),
+            (Cell::Number(100.4), "100"),
+            (Cell::Number(-1_234.5), "-1234"),
+            (Cell::Number(-0.5), "-0.50"),
+            (Cell::Text("a".to_owned()), "a"),
+        ] {
+            assert_eq!(cell.show(time), text);
+            assert_eq!(cell.show(count), text);
+        }
+        let cell = Cell::Count(12_345);
+        assert_eq!(
+            (cell.show(time).as_str(), cell.show(count).as_str()),
+            ("12.3 µs", "12,345")
+        );
+    }
+
+    #[test]
+    fn row_has_a_cell_for_each_column() {
+        let mut table = Table::new("t", "T", &[("a", "A"), ("b", "B")]);
+        table.push([Cell::Count(1)]);
+        table.push([Cell::Count(1), Cell::Count(2), Cell::Count(3)]);
+        assert_eq!(
+            table.rows,
+            [
+                vec![Cell::Count(1), Cell::Unknown],
+                vec![Cell::Count(1), Cell::Count(2)]
+            ]
+        );
+    }
 }

@@ -197,4 +197,48 @@ mod tests {
             "{text}"
         );
     }
+
+    #[test]
+    fn counters_have_an_index() {
+        for (index, counter) in Counter::ALL.into_iter().enumerate() {
+            assert_eq!(counter.index(), index);
+            assert_eq!(Counter::from_index(index), Some(counter));
+        }
+        assert_eq!(Counter::from_index(Counter::ALL.len()), None);
+    }
+
+    #[test]
+    fn missing_comparison_says_why() {
+        let unknown = HardwareCounters::Unknown("no counter is free".to_owned());
+        assert_eq!(unknown.to_string(), "unknown: no counter is free");
+        let usual = counts(1_000, 2_000, 3, 1);
+        let comparison = CounterComparison {
+            slow: usual,
+            median: usual,
+            jobs: 1,
+        };
+        let text = HardwareCounters::Compared(comparison).to_string();
+        assert_eq!(text, comparison.to_string());
+        assert!(
+            text.starts_with("same instructions (1,000), same cycles (2,000)"),
+            "{text}"
+        );
+    }
+
+    /// 5% is called the same, and more is not.
+    #[test]
+    fn counts_differ_from_five_percent_on() {
+        for (slow, text) in [
+            (950, "same x (950)"),
+            (1_050, "same x (1,050)"),
+            (1_051, "1.1 times the x"),
+            (949, "0.95 times the x"),
+            (9_990, "10.0 times the x"),
+            (10_000, "10 times the x"),
+        ] {
+            assert_eq!(compared("x", Some(slow), Some(1_000)), text);
+        }
+        assert_eq!(compared("x", Some(1), None), "x unknown");
+        assert_eq!(compared("x", None, Some(1)), "x unknown");
+    }
 }

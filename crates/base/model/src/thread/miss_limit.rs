@@ -99,4 +99,39 @@ mod tests {
             assert!(text.parse::<MissLimit>().is_err(), "{text}");
         }
     }
+
+    #[test]
+    fn limit_is_written_as_it_is_read() {
+        for (text, late, periods) in [
+            ("2/100", 2, 100),
+            ("0/1", 0, 1),
+            ("999999/1000000", 999_999, 1_000_000),
+        ] {
+            let limit: MissLimit = text.parse().unwrap();
+            assert_eq!((limit.late(), limit.periods()), (late, periods));
+            assert_eq!(limit.to_string(), text);
+            let json = serde_json::to_string(&limit).unwrap();
+            assert_eq!(json, format!("\"{text}\""));
+            assert_eq!(serde_json::from_str::<MissLimit>(&json).unwrap(), limit);
+        }
+        for wrong in [
+            "1/1",
+            "2/1",
+            "0/0",
+            "0/1000001",
+            "-1/5",
+            "1",
+            "1/",
+            "/5",
+            "a/b",
+            "",
+        ] {
+            let error = wrong.parse::<MissLimit>().unwrap_err().to_string();
+            assert!(
+                error.starts_with(&format!("'{wrong}' is not M/K")),
+                "{error}"
+            );
+            assert!(serde_json::from_str::<MissLimit>(&format!("\"{wrong}\"")).is_err());
+        }
+    }
 }

@@ -388,4 +388,81 @@ mod tests {
             assert_eq!(serde_json::to_value(policy).unwrap(), name);
         }
     }
+
+    #[test]
+    fn json_has_the_figures_that_the_samples_support() {
+        let mut thread = crate::testing::recording(1, 3).threads.remove(0);
+        let json = serde_json::to_value(&thread).unwrap();
+        let all = &thread.histogram;
+        for (key, figure) in [
+            ("min_ns", all.min()),
+            ("mean_ns", all.mean()),
+            ("max_ns", all.max()),
+            ("p50_ns", all.quantile(0.5)),
+            ("p90_ns", all.quantile(0.9)),
+            ("p99_ns", all.quantile(0.99)),
+            ("p999_ns", all.quantile(0.999)),
+            // 3,000 samples do not show it.
+            ("p9999_ns", None),
+        ] {
+            assert_eq!(json[key], serde_json::json!(figure), "{key}");
+        }
+        let due = thread.due();
+        assert_eq!(json["due"]["periods"], 3_003);
+        assert_eq!(
+            (&json["due"]["unknown"], &json["due"]["open"]),
+            (&0.into(), &0.into())
+        );
+        for (key, quantile) in [
+            ("p50_ns", 0.5),
+            ("p90_ns", 0.9),
+            ("p99_ns", 0.99),
+            ("p999_ns", 0.999),
+        ] {
+            let exact = due.quantile(quantile).unwrap().exact();
+            assert_eq!(json["due"][key], serde_json::json!(exact), "{key}");
+        }
+        assert_eq!(json["due"]["p9999_ns"], serde_json::Value::Null);
+        assert_eq!(
+            (&json["policy"], &json["priority"]),
+            (&"fifo".into(), &95.into())
+        );
+        assert_eq!(
+            serde_json::from_value::<ThreadRecord>(json).unwrap(),
+            thread
+        );
+
+        (thread.accounting.missed, thread.missed_histogram) = (0, None);
+        let json = serde_json::to_value(&thread).unwrap();
+        assert!(
+            json.get("due").is_none(),
+            "the figures above are those of all periods"
+        );
+    }
+
+    #[test]
+    fn thread_is_named_by_label_or_cpus() {
+        for (label, from, cpu, text) in [
+            (Some("disk"), Some(1), Some(2), "disk"),
+            (None, Some(1), Some(2), "CPU 1 to 2"),
+            (None, None, Some(2), "CPU 2"),
+            (None, Some(1), None, "any CPU"),
+            (None, None, None, "any CPU"),
+        ] {
+            assert_eq!(thread_title(label, from, cpu), text);
+        }
+        let real_time: Vec<&str> = (Policy::ALL.iter())
+            .filter(|(policy, _)| policy.is_real_time())
+            .map(|(policy, _)| policy.name())
+            .collect();
+        assert_eq!(real_time, ["fifo", "rr", "deadline"]);
+        for (policy, priority, text) in [
+            (Policy::Unknown, 0, "policy unknown"),
+            (Policy::Unknown, 7, "priority 7"),
+            (Policy::Other, 0, "other"),
+            (Policy::Fifo, 80, "fifo 80"),
+        ] {
+            assert_eq!(Scheduling { policy, priority }.to_string(), text);
+        }
+    }
 }

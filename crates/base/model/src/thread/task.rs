@@ -131,4 +131,27 @@ mod tests {
             assert_eq!(task.scheduling_text(), words);
         }
     }
+
+    #[test]
+    fn usage_is_the_rise_since_an_earlier_reading() {
+        let usage = |time, voluntary, involuntary, minor, major| TaskUsage {
+            cpu_time_ns: Nanos(time),
+            switches_voluntary: voluntary,
+            switches_involuntary: involuntary,
+            faults_minor: minor,
+            faults_major: major,
+        };
+        let before = usage(10, Some(20), Some(30), 40, 50);
+        let now = usage(11, Some(22), Some(33), 44, 55);
+        assert_eq!(now.since(&before), usage(1, Some(2), Some(3), 4, 5));
+        assert_eq!(before.since(&now), usage(0, Some(0), Some(0), 0, 0));
+        assert_eq!(
+            now.since(&usage(0, None, Some(1), 0, 0)),
+            usage(11, None, Some(32), 44, 55)
+        );
+        assert_eq!(
+            usage(0, None, None, 0, 0).since(&before),
+            TaskUsage::default()
+        );
+    }
 }

@@ -217,4 +217,34 @@ mod tests {
         found.sample(Nanos(101), Nanos(MS.0));
         assert_eq!(found.count().worst, 10);
     }
+
+    #[test]
+    fn periods_in_time_end_a_series_and_move_the_window() {
+        let limit = MissLimit::new(1, 3).unwrap();
+        let mut windows = MissWindows::new(limit, Nanos(10));
+        let due = |number: u64| Nanos(number * MS.0);
+        // Late periods 0 and 3 are never in one window of three.
+        windows.sample(Nanos(11), due(0));
+        windows.on_time(0);
+        assert_eq!(windows.count().longest_series, 1);
+        windows.on_time(2);
+        windows.sample(Nanos(11), due(3));
+        let count = windows.count();
+        assert_eq!(
+            (count.worst, count.first_violated_ns, count.longest_series),
+            (1, None, 1)
+        );
+        // Late periods 3 and 5 are.
+        windows.sample(Nanos(10), due(4));
+        windows.sample(Nanos(11), due(5));
+        windows.sample(Nanos(11), due(6));
+        let count = windows.count();
+        assert_eq!((count.worst, count.worst_end_ns), (2, Some(due(5))));
+        assert_eq!(
+            (count.first_violated_ns, count.longest_series),
+            (Some(due(5)), 2)
+        );
+        assert_eq!(count.violated_seconds, Some(1));
+        assert_eq!((count.limit, count.budget_ns), (limit, Nanos(10)));
+    }
 }

@@ -61,3 +61,99 @@ pub(super) fn late_in_blocks(
         length: Nanos(block),
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    use crate::{Histogram, IntervalRow, SignedNanos};
+
+    fn series(interval: Nanos, rows: &[(u32, u64, &[i64], u64)]) -> Series {
+        let row = |(thread, start, latencies, missed): &(u32, u64, &[i64], u64)| {
+            let mut counts = Histogram::new();
+            latencies
+                .iter()
+                .for_each(|ns| counts.record(SignedNanos(*ns)));
+            IntervalRow {
+                thread: *thread,
+                start_ns: Nanos::from_millis(*start),
+                count: counts.recorded(),
+                early: 0,
+                missed: *missed,
+                min_ns: counts.min(),
+                max_ns: counts.max(),
+                sum_ns: counts.sum(),
+                histogram: counts.buckets(),
+            }
+        };
+        Series {
+            interval_ns: interval,
+            dropped: 0,
+            rows: rows.iter().map(row).collect(),
+        }
+    }
+
+    #[test]
+    fn late_periods_are_counted_in_blocks_of_two_seconds() {
+        let late: &[i64] = &[10, 20_050];
+        let all = series(
+            Nanos::from_secs(1),
+            &[
+                (0, 1_000, late, 0),
+                (1, 1_000, late, 9),
+                (0, 2_000, late, 3),
+                (0, 3_000, &[10], 0),
+                (0, 4_000, late, 0),
+                (0, 5_000, late, 7),
+            ],
+        );
+        let found = |limit, seconds| {
+            let measured = Nanos::from_secs(seconds);
+            late_in_blocks(Some(&all), 0, Nanos(limit), measured).unwrap()
+        };
+        // The run ends within the third block, which is left out.
+        let blocks = found(19_999, 5);
+        assert_eq!((blocks.start, blocks.length), (Nanos::from_secs(1), BLOCK));
+        assert_eq!(blocks.late, [vec![5, 1], vec![5, 1]]);
+        assert_eq!(found(19_999, 6).late, [vec![5, 1, 8], vec![5, 1, 8]]);
+        // The bucket from 20.0 to 20.1 µs contains the limit.
+        assert_eq!(found(20_050, 5).late, [vec![3, 0], vec![5, 1]]);
+        assert_eq!(found(20_099, 5).late, [vec![3, 0], vec![3, 0]]);
+    }
+
+    #[test]
+    fn blocks_are_whole_intervals() {
+        let of = |interval, measured| {
+            let all = series(Nanos::from_millis(interval), &[(0, 0, &[], 1)]);
+            let blocks = late_in_blocks(Some(&all), 0, Nanos(0), Nanos::from_secs(measured));
+            let blocks = blocks.unwrap();
+            (blocks.length, blocks.late[0].len())
+        };
+        assert_eq!(of(500, 10), (Nanos::from_secs(2), 5));
+        assert_eq!(of(1_500, 10), (Nanos::from_secs(3), 3));
+        assert_eq!(of(10_000, 100), (Nanos::from_secs(10), 10));
+    }
+
+    #[test]
+    fn incomplete_series_has_no_blocks() {
+        let why = |series: Option<&Series>| {
+            late_in_blocks(series, 0, Nanos(0), Nanos::from_secs(9))
+                .err()
+                .unwrap()
+        };
+        assert_eq!(why(None), "the time series is missing");
+        assert_eq!(
+            why(Some(&series(Nanos::ZERO, &[]))),
+            "the time series is missing"
+        );
+        let mut lacking = series(Nanos::from_secs(1), &[]);
+        lacking.dropped = 2;
+        assert_eq!(why(Some(&lacking)), "the time series lacks 2 samples");
+        lacking.dropped = 0;
+        let empty = late_in_blocks(Some(&lacking), 0, Nanos(0), Nanos::from_secs(4)).unwrap();
+        assert_eq!(
+            (empty.start, empty.late),
+            (Nanos::ZERO, [vec![0, 0], vec![0, 0]])
+        );
+    }
+}

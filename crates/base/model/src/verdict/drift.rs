@@ -194,4 +194,44 @@ mod tests {
         }
         assert!((6..=40).contains(&refused), "{refused}");
     }
+
+    #[test]
+    fn memory_is_the_correlation_of_neighbours() {
+        assert_eq!(memory(&[1.0, 2.0, 3.0, 4.0]), 0.25);
+        assert_eq!(memory(&[1.0, -1.0, 1.0, -1.0]), -0.75);
+        assert_eq!(memory(&[5.0, 5.0, 5.0]), 0.0);
+    }
+
+    /// Mean ranks of the readings before the late periods, compared with those of all readings.
+    #[test]
+    fn statistic_grows_with_the_ranks_of_late_periods() {
+        let all = points(|second| (Some(second), None));
+        let all: Vec<&PowerPoint> = all.iter().take(4).collect();
+        let values = [10.0, 20.0, 30.0, 40.0];
+        let of = |late: &[(usize, u64)], dispersion| {
+            let late: Vec<Late> = (late.iter())
+                .map(|(place, count)| Late {
+                    at: all[*place].at_ns,
+                    count: *count,
+                })
+                .collect();
+            statistic(&all, &values, &late, dispersion)
+        };
+        let is = |found: f64, known: f64| assert!((found - known).abs() < 1e-9, "{found} {known}");
+        // The ranks are 1/8, 3/8, 5/8 and 7/8, with a variance of 5/64.
+        let spread = (5.0 / 64.0f64).sqrt();
+        is(of(&[(3, 4)], 1.0), 0.375 / spread * 2.0);
+        is(of(&[(0, 4)], 1.0), -0.375 / spread * 2.0);
+        is(of(&[(0, 1), (3, 3)], 1.0), 0.1875 / spread * 2.0);
+        is(of(&[(3, 8)], 2.0), 0.375 / spread * 2.0);
+        is(of(&[(3, 8)], 0.5), 0.375 / spread * 8f64.sqrt());
+        // Too few independent events.
+        is(of(&[(3, 1)], 1.0), 0.0);
+        is(of(&[(3, 3)], 2.0), 0.0);
+        let late = [Late {
+            at: all[0].at_ns,
+            count: 9,
+        }];
+        is(statistic(&all, &[7.0; 4], &late, 1.0), 0.0);
+    }
 }

@@ -364,6 +364,8 @@ impl Verdict {
 }
 
 #[cfg(test)]
+mod sentences;
+#[cfg(test)]
 mod tests;
 #[cfg(test)]
 mod two_questions;

@@ -230,4 +230,98 @@ mod tests {
             assert!(metric.parse::<Metric>().is_err(), "{metric}");
         }
     }
+
+    #[test]
+    fn metrics_are_written_as_they_are_read() {
+        for text in [
+            "max",
+            "missed",
+            "warn",
+            "break",
+            "p99",
+            "p99.9",
+            "p0.1",
+            "misses/100>50000",
+        ] {
+            let metric: Metric = text.parse().unwrap();
+            assert_eq!(String::from(metric), text);
+        }
+        for wrong in [
+            "p0",
+            "p100",
+            "p-1",
+            "pNaN",
+            "p",
+            "99",
+            "mean",
+            "",
+            "misses/0>1",
+            "misses/1",
+            "misses/5>x",
+        ] {
+            let error = wrong.parse::<Metric>().unwrap_err().to_string();
+            assert!(
+                error.starts_with(&format!("'{wrong}' cannot be limited")),
+                "{error}"
+            );
+        }
+        let windows: Metric = "misses/2000>50000".parse().unwrap();
+        assert_eq!(
+            windows.to_string(),
+            "late periods in any 2,000 (over 50.0 µs)"
+        );
+    }
+
+    #[test]
+    fn close_values_are_shown_exactly() {
+        let metric = |text: &str| text.parse::<Metric>().unwrap();
+        let both = |one: &str, other: &str| (one.to_owned(), other.to_owned());
+        let max = metric("max");
+        assert_eq!(
+            max.show_apart(Some(100_001), 100_000),
+            both("100.001 µs", "100 µs")
+        );
+        assert_eq!(
+            max.show_apart(Some(100_000), 100_000),
+            both("100 µs", "100 µs")
+        );
+        assert_eq!(
+            max.show_apart(Some(200_000), 100_000),
+            both("200 µs", "100 µs")
+        );
+        assert_eq!(max.show_apart(None, 100_000), both("", "100 µs"));
+        assert_eq!(
+            metric("missed").show_apart(Some(7), 1_000),
+            both("7", "1000")
+        );
+        assert_eq!(metric("misses/9>5").show_apart(Some(7), 7), both("7", "7"));
+        for text in ["p99", "warn", "break"] {
+            assert_eq!(metric(text).show(5_000), "5.00 µs");
+        }
+    }
+
+    #[test]
+    fn latencies_and_windows_of_a_requirement_are_listed() {
+        let limit = |metric: &str, at_most| Limit {
+            metric: metric.parse().unwrap(),
+            at_most,
+        };
+        let misses = "2/100".parse().unwrap();
+        let asked = Requirement {
+            limits: vec![
+                limit("p99", 70),
+                limit("max", 90),
+                limit("missed", 5),
+                limit("warn", 40),
+                limit("p50", 70),
+                Limit::of_misses(misses, Nanos(50)),
+                limit("misses/10>60", 10),
+                limit("misses/10>60", u64::MAX),
+            ],
+            ..Requirement::default()
+        };
+        assert_eq!(asked.latencies(), [Nanos(70), Nanos(90)]);
+        // If each period of a window may be late, nothing is limited.
+        assert_eq!(asked.windows().collect::<Vec<_>>(), [(misses, Nanos(50))]);
+    }
 }

@@ -169,6 +169,9 @@ fn with_a_confidence_the_machine_is_judged() {
     assert_eq!(of_machine(&mut clean, "p99").outcome, Outcome::Held);
     // An unseen event may last for a second.
     assert_eq!(of_machine(&mut clean, "p99.9").outcome, Outcome::NotProven);
+    // Half of the error is for it: 3.69 such seconds of 1,000 periods each, of 600,000 periods.
+    assert_eq!(of_machine(&mut clean, "p99.38").outcome, Outcome::Held);
+    assert_eq!(of_machine(&mut clean, "p99.39").outcome, Outcome::NotProven);
     clean.series.dropped = 1;
     assert_eq!(of_machine(&mut clean, "p99").outcome, Outcome::NotProven);
 }
@@ -402,4 +405,25 @@ fn windows_are_judged_by_their_worst() {
     let mut uncounted = minutes(1, &[vec![7]]);
     uncounted.requirement.limits = vec![Limit::of_misses(limit, Nanos(50_000))];
     assert_eq!(uncounted.judge().outcome, Outcome::NotDecidable);
+}
+
+/// The error is divided among the threads, so each of many needs more evidence.
+#[test]
+fn one_of_many_threads_needs_more_evidence_to_break() {
+    let least = |others: usize| {
+        let is_broken = |late: &u64| {
+            let own: Vec<u64> = (0..*late).map(|number| number * 60_000 / late).collect();
+            let mut all = vec![own];
+            all.resize(1 + others, Vec::new());
+            of_machine(&mut minutes(1, &all), "p99.9").outcome == Outcome::Broken
+        };
+        let counts: Vec<u64> = (61..160).collect();
+        counts[counts.partition_point(|late| !is_broken(late))]
+    };
+    // 60 of 60,000 periods are allowed.
+    let (alone, of_five) = (least(0), least(4));
+    assert!(
+        60 < alone && alone < of_five && of_five < 120,
+        "{alone} {of_five}"
+    );
 }

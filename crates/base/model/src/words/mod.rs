@@ -48,38 +48,4 @@ impl Recording {
 }
 
 #[cfg(test)]
-mod tests {
-    use crate::cause::{Cause, Detail, Limit, Rank, Role, Source};
-    use crate::{KernelPriority, Task};
-
-    #[test]
-    fn lower_priority_is_never_unknown_priority() {
-        let task = Task {
-            pid: 7,
-            prio: KernelPriority::UNKNOWN,
-            ..Task::default()
-        };
-        let words = |role| {
-            Cause::thread(role, &task)
-                .with(Detail::Rank(Rank::from(&task)))
-                .detail()
-        };
-        let blocking = words(Role::Blocking).unwrap();
-        assert_eq!(blocking, "due for preemption, priority not recorded");
-        assert_eq!(words(Role::Unranked).unwrap(), "of unknown priority");
-    }
-
-    #[test]
-    fn throttled_time_names_its_limit() {
-        for (limit, words) in [
-            (Limit::DeadlineBudget, "budget of SCHED_DEADLINE"),
-            (Limit::RealTime, "real-time throttling"),
-            (Limit::FairServer, "deadline server"),
-            (Limit::Quota(None), "quota of a control group"),
-            (Limit::Quota(Some("/motion".to_owned())), "quota of /motion"),
-        ] {
-            let label = Source::Throttled(limit).label();
-            assert!(label.contains(words), "{label}");
-        }
-    }
-}
+mod tests;

@@ -208,3 +208,204 @@ fn may_be_merged(thread: &ThreadJobs, asked: &LoopRequirement) -> bool {
 fn is_shared(recording: &Recording, thread: u32) -> bool {
     title(recording, thread) == ThreadRecord::LATER
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn late_jobs_of_a_row_are_bounded_by_their_buckets() {
+        let mut row = IntervalRow {
+            thread: 0,
+            start_ns: Nanos(0),
+            count: 6,
+            early: 0,
+            missed: 0,
+            min_ns: None,
+            max_ns: None,
+            sum_ns: Nanos(0),
+            histogram: Default::default(),
+        };
+        assert_eq!(late_in_row(&row, Nanos(0)), [0, 0]);
+        let mut counts = crate::Histogram::new();
+        for ns in [500, 20_000, 20_050, 20_300, 20_300, 30_000] {
+            counts.record(crate::SignedNanos(ns));
+        }
+        (row.max_ns, row.histogram) = (counts.max(), counts.buckets());
+        // The buckets above 10 µs are 100 ns wide.
+        for (budget, late) in [
+            (30_000, [0, 0]),
+            (29_999, [1, 1]),
+            (20_400, [1, 1]),
+            (20_399, [1, 1]),
+            (20_398, [1, 3]),
+            (20_300, [1, 3]),
+            (20_299, [3, 3]),
+            (20_099, [3, 3]),
+            (20_098, [3, 5]),
+            (19_999, [5, 5]),
+            (400, [6, 6]),
+        ] {
+            assert_eq!(late_in_row(&row, Nanos(budget)), late, "{budget}");
+        }
+        // The longest job is late even if the buckets were removed.
+        row.histogram = Default::default();
+        assert_eq!(late_in_row(&row, Nanos(29_999)), [1, 1]);
+    }
+
+    #[test]
+    fn late_seconds_are_numbered_among_those_with_jobs() {
+        let seconds = || Seconds {
+            with_jobs: BTreeSet::from([2, 4, 6, 8]),
+            certain: BTreeSet::from([4, 9]),
+            possible: BTreeSet::from([3, 6, 9]),
+        };
+        // Second 3 has no job, and second 9 has a late one.
+        assert_eq!(seconds().late(), [4, 6, 9]);
+        let (certain, possible, measured) = seconds().place(Nanos::from_secs(60), 0);
+        assert_eq!((certain.count(), possible.count()), (2, 3));
+        assert_eq!(measured, Nanos::from_secs(5));
+        let (certain, possible, measured) = seconds().place(Nanos::from_secs(3), 2);
+        assert_eq!((certain.count(), possible.count()), (2, 5));
+        assert_eq!(measured, Nanos::from_secs(3));
+    }
+
+    /// A job in progress at the end is late after its budget. The number of its seconds is limited.
+    #[test]
+    fn open_job_is_late_in_each_second_after_its_budget() {
+        let asked = LoopRequirement::of_jobs(Nanos::from_millis(2_500));
+        let certain = |duration: u64, open: Nanos| {
+            let mut recording = crate::testing::recording(1, 1);
+            recording.series.rows.clear();
+            recording.duration_ns = Nanos::from_secs(duration);
+            recording.explanation = Some(crate::Explanation {
+                jobs: Some(crate::Jobs {
+                    budget_ns: asked.budget_ns,
+                    ..Default::default()
+                }),
+                ..Default::default()
+            });
+            let thread = ThreadJobs {
+                open_ns: open,
+                ..ThreadJobs::default()
+            };
+            let mut seconds = Seconds::default();
+            let rows = seconds.add(&recording, &thread, &asked, false);
+            assert!(rows.is_empty());
+            seconds.certain
+        };
+        assert_eq!(certain(20, Nanos::from_millis(2_500)), BTreeSet::new());
+        // Released at 13.5 s: late from 16.0 s on.
+        let late = certain(20, Nanos::from_millis(6_500));
+        assert_eq!(late, BTreeSet::from([13, 16, 17, 18, 19, 20]));
+        let late = certain(MOST * 2, Nanos::from_secs(MOST * 2 - 2));
+        assert_eq!(late.last(), Some(&(2 + MOST)));
+        assert_eq!(late.len() as u64, 1 + MOST - 1);
+    }
+
+    #[test]
+    fn seconds_without_the_due_jobs_may_be_late() {
+        let row = |second: u64, count| IntervalRow {
+            thread: 0,
+            start_ns: Nanos::from_secs(second),
+            count,
+            early: 0,
+            missed: 0,
+            min_ns: None,
+            max_ns: None,
+            sum_ns: Nanos(0),
+            histogram: Default::default(),
+        };
+        let missing = |rows: &[(u64, u64)], period: u64| {
+            let rows: Vec<IntervalRow> = rows.iter().map(|(at, count)| row(*at, *count)).collect();
+            let mut found: Vec<RowJobs> = rows
+                .iter()
+                .map(|row| RowJobs {
+                    second: row.start_ns.0 / SECOND.0,
+                    until: row.start_ns.0 / SECOND.0,
+                    jobs: [row.count; 2],
+                    late: [0, 0],
+                })
+                .collect();
+            let mut seconds = Seconds::default();
+            let all: Vec<&IntervalRow> = rows.iter().collect();
+            seconds.add_missing(&mut found, &all, SECOND, Nanos::from_millis(period));
+            let late: Vec<_> = found.iter().map(|row| (row.second, row.late[1])).collect();
+            (Vec::from_iter(seconds.possible), late)
+        };
+        // Ten jobs a second. One release may move to the next row, and the ends are incomplete.
+        assert_eq!(
+            missing(&[(0, 2), (1, 9), (2, 8), (3, 10), (4, 1)], 100),
+            (vec![2], vec![(0, 0), (1, 0), (2, 2), (3, 0), (4, 0)])
+        );
+        // Seconds without a row.
+        assert_eq!(
+            missing(&[(0, 10), (3, 10)], 100),
+            (
+                vec![1, 2],
+                vec![(0, 0), (1, RowJobs::ANY), (2, RowJobs::ANY), (3, 0)]
+            )
+        );
+        // With at most one job a second, a row may be missing although no job was due.
+        assert_eq!(
+            missing(&[(0, 1), (3, 1)], 1_000),
+            (vec![], vec![(0, 0), (3, 0)])
+        );
+        assert_eq!(missing(&[(0, 1)], 100), (vec![], vec![(0, 0)]));
+    }
+
+    /// Two rows of the same second follow each other without a gap.
+    #[test]
+    fn rows_of_half_a_second_have_no_gap() {
+        let row = |half: u64| IntervalRow {
+            thread: 0,
+            start_ns: Nanos::from_millis(500 * half),
+            count: 5,
+            early: 0,
+            missed: 0,
+            min_ns: None,
+            max_ns: None,
+            sum_ns: Nanos(0),
+            histogram: Default::default(),
+        };
+        let missing = |halves: &[u64]| {
+            let rows: Vec<IntervalRow> = halves.iter().map(|half| row(*half)).collect();
+            let all: Vec<&IntervalRow> = rows.iter().collect();
+            let (mut seconds, mut found) = (Seconds::default(), Vec::new());
+            let (interval, period) = (Nanos::from_millis(500), Nanos::from_millis(100));
+            seconds.add_missing(&mut found, &all, interval, period);
+            Vec::from_iter(seconds.possible)
+        };
+        assert_eq!(missing(&[0, 1, 2, 3]), [0; 0]);
+        assert_eq!(missing(&[0, 2, 3]), [0]);
+        assert_eq!(missing(&[0, 1, 6]), [1, 2]);
+    }
+
+    #[test]
+    fn thread_whose_first_job_hangs_is_judged() {
+        let asked = LoopRequirement {
+            max_late_seconds_per_day: Some(10.0),
+            ..LoopRequirement::of_jobs(Nanos::from_millis(1))
+        };
+        let judged = |open: Nanos| {
+            let mut recording = crate::testing::recording(1, 1);
+            recording.duration_ns = Nanos::from_secs(20);
+            recording.explanation = Some(crate::Explanation {
+                jobs: Some(crate::Jobs {
+                    budget_ns: asked.budget_ns,
+                    threads: vec![ThreadJobs {
+                        open_ns: open,
+                        ..ThreadJobs::default()
+                    }],
+                    ..Default::default()
+                }),
+                ..Default::default()
+            });
+            let found = super::super::LateJobs::of(&recording, &asked)?;
+            Ok::<_, String>((found.jobs, found.late, found.certain.count()))
+        };
+        assert_eq!(judged(Nanos::from_secs(15)), Ok((0, 1, 16)));
+        let nothing = "no job of the application was observed";
+        assert_eq!(judged(Nanos::ZERO), Err(nothing.to_owned()));
+    }
+}

@@ -175,3 +175,117 @@ macro_rules! parameters {
         pub(super) const PARAMETERS: &[$crate::Parameter] = &[$($name.parameter),*];
     };
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const INTERVAL: Typed<Nanos> = Typed::duration(
+        "interval",
+        "time between wake-ups",
+        Nanos(1_000)..=Nanos(1_000_000),
+    )
+    .short('i')
+    .of_older_tools()
+    .or("500us");
+    const LOOPS: Typed<Option<u64>> = Typed::count("loops", "number of loops", 1..=9).short('l');
+    const WAIT: Typed<&'static str> = Typed::choice(
+        "wait",
+        "how to wait",
+        &[("sleep", "sleeps"), ("spin", "spins")],
+    )
+    .or("spin");
+    const QUIET: Typed<bool> = Typed::flag("quiet", "prints less");
+    const FILE: Typed<Option<String>> = Typed::text("file", "where to write");
+    const ALL: &[Parameter] = &[
+        INTERVAL.parameter,
+        LOOPS.parameter,
+        WAIT.parameter,
+        QUIET.parameter,
+        FILE.parameter,
+    ];
+
+    #[test]
+    fn default_and_letters_are_those_of_the_constant() {
+        let (interval, loops) = (INTERVAL.parameter, LOOPS.parameter);
+        assert_eq!(
+            (interval.name, interval.help),
+            ("interval", "time between wake-ups")
+        );
+        assert_eq!((interval.short, interval.of_older_tools), (Some('i'), true));
+        assert_eq!(interval.default, Some("500us"));
+        assert_eq!(
+            (loops.short, loops.default, loops.of_older_tools),
+            (Some('l'), None, false)
+        );
+        assert_eq!(
+            (WAIT.parameter.short, WAIT.parameter.default),
+            (None, Some("spin"))
+        );
+        assert_eq!(
+            (QUIET.parameter.default, FILE.parameter.default),
+            (Some("no"), None)
+        );
+    }
+
+    #[test]
+    fn values_have_the_type_of_their_parameter() {
+        let given = Arguments::check(ALL, []).unwrap();
+        assert_eq!(INTERVAL.value_in(&given), Nanos(500_000));
+        assert_eq!(
+            (LOOPS.value_in(&given), FILE.value_in(&given)),
+            (None, None)
+        );
+        assert_eq!(
+            (WAIT.value_in(&given), QUIET.value_in(&given)),
+            ("spin", false)
+        );
+        let texts = [
+            ("interval", "1ms"),
+            ("loops", "9"),
+            ("wait", "sleep"),
+            ("quiet", "yes"),
+            ("file", "a.txt"),
+        ];
+        let given = Arguments::check(ALL, texts).unwrap();
+        assert_eq!(INTERVAL.value_in(&given), Nanos(1_000_000));
+        assert_eq!(LOOPS.value_in(&given), Some(9));
+        assert_eq!(
+            (WAIT.value_in(&given), QUIET.value_in(&given)),
+            ("sleep", true)
+        );
+        assert_eq!(FILE.value_in(&given).as_deref(), Some("a.txt"));
+        assert_eq!(given.interval(), Some(Nanos(1_000_000)));
+        // A name of another type has no value.
+        assert_eq!(
+            (given.count("interval"), given.duration("loops")),
+            (None, None)
+        );
+        assert_eq!(
+            (given.choice("file"), given.text("wait"), given.flag("file")),
+            (None, None, false)
+        );
+    }
+
+    #[test]
+    fn limits_include_their_ends() {
+        for (name, good, bad) in [
+            ("interval", ["1us", "1ms"], ["999ns", "1000001ns"]),
+            ("loops", ["1", "9"], ["0", "10"]),
+            ("wait", ["sleep", "spin"], ["poll", ""]),
+        ] {
+            for text in good {
+                assert!(
+                    Arguments::check(ALL, [(name, text)]).is_ok(),
+                    "{name} {text}"
+                );
+            }
+            for text in bad {
+                assert!(
+                    Arguments::check(ALL, [(name, text)]).is_err(),
+                    "{name} {text}"
+                );
+            }
+        }
+    }
+}

@@ -184,3 +184,92 @@ const fn joined() -> [Setting; COUNT] {
     }
     settings
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn names(of: impl Fn(&Setting) -> bool) -> Vec<&'static str> {
+        let found = SETTINGS.iter().filter(|row| of(row));
+        found.map(|row| row.name).collect()
+    }
+
+    #[test]
+    fn slow_effects_wait_longer_and_files_of_services_wait_for_a_boot() {
+        let long = names(|row| row.wash_out == WashOut::Long);
+        for name in [
+            "thp",
+            "ksm",
+            "swappiness",
+            "dirty-limit",
+            "zone-reclaim",
+            "numa-balancing",
+            "eee",
+        ] {
+            assert!(long.contains(&name), "{name}");
+        }
+        for name in ["governor", "freq-min", "watchdog", "aspm"] {
+            assert!(!long.contains(&name), "{name}");
+        }
+        assert_eq!(
+            names(|row| row.wash_out == WashOut::Boot),
+            ["irqbalance-banned"]
+        );
+        assert_eq!(names(|row| row.outlives_reboot), ["irqbalance-banned"]);
+        assert_eq!(names(|row| row.needs_selector), ["thread-priority"]);
+    }
+
+    /// Each part of the row must reach the setting.
+    #[test]
+    fn setting_has_all_parts_of_its_row() {
+        let find = |name: &str| SETTINGS.iter().find(|row| row.name == name).unwrap();
+        let aspm = find("aspm");
+        assert_eq!(aspm.summary, "whether PCI Express links sleep");
+        assert_eq!(
+            aspm.location,
+            Location::File("/sys/module/pcie_aspm/parameters/policy")
+        );
+        assert_eq!(
+            (aspm.values, aspm.scope, aspm.risk),
+            (Values::Marked, Scope::Machine, Risk::Low)
+        );
+        assert_eq!(aspm.caution, "Links that do not sleep use more power.");
+        assert!(aspm.refusal.starts_with("the firmware controls ASPM"));
+        assert!(aspm.source.contains("hardware.rst"));
+        assert_eq!(
+            (aspm.spinning, aspm.periodic),
+            (Some("performance"), Some("performance"))
+        );
+        assert_eq!((aspm.boot, aspm.by_hand), ("pcie_aspm.policy={}", ""));
+        let least = find("freq-min");
+        let pattern = "/sys/devices/system/cpu/cpufreq/policy#/scaling_min_freq";
+        assert_eq!(
+            (least.location, least.scope),
+            (Location::Each(pattern), Scope::Policy)
+        );
+        let idle = find("idle-limit-us");
+        let (path, instances) = (
+            "/sys/devices/system/cpu/cpu#/cpuidle/state#/disable",
+            "cpu#/state#",
+        );
+        assert_eq!(idle.location, Location::Special { path, instances });
+        assert_eq!(idle.risk, Risk::Medium);
+        assert_eq!(
+            find("min-perf-percent").values,
+            Values::Number { min: 0, max: 100 }
+        );
+        assert!(!find("watchdog").by_hand.is_empty());
+        // Some recommendations are for one kind of role.
+        let timers = find("timer-migration");
+        assert_ne!(timers.spinning, timers.periodic);
+    }
+
+    #[test]
+    fn settings_are_changed_in_the_order_of_the_parts() {
+        let parts = PARTS
+            .iter()
+            .flat_map(|part| part.iter().map(|row| row.name));
+        assert!(SETTINGS.iter().map(|row| row.name).eq(parts));
+        assert_eq!(SETTINGS.len(), COUNT);
+    }
+}

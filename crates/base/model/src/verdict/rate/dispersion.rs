@@ -138,4 +138,19 @@ mod tests {
         let found = Dispersion::from_counts(rising);
         assert!(found.rises && found.factor > 20.0, "{found:?}");
     }
+
+    #[test]
+    fn dispersion_is_the_variance_by_the_mean() {
+        for (counts, known) in [
+            (vec![1, 3], 1.0),
+            (vec![0, 0, 6], 6.0),
+            (vec![2, 2, 2, 2], 0.0),
+            (vec![0, 0], 1.0),
+        ] {
+            assert_eq!(variance_by_mean(&counts), known, "{counts:?}");
+        }
+        // 7 / scipy.stats.chi2.ppf(0.10, 7)
+        assert!((chance_limit(1.0, 8) - 2.470_786).abs() < 1e-5);
+        assert!((chance_limit(3.0, 8) - 3.0 * 2.470_786).abs() < 1e-4);
+    }
 }

@@ -147,4 +147,69 @@ mod tests {
         // If every second is late, nothing varies.
         assert_eq!(of(0..60_000).clustering(MINUTE), 0.0);
     }
+
+    fn late(seconds: &[u64]) -> LateSeconds {
+        let mut late = LateSeconds::default();
+        seconds
+            .iter()
+            .for_each(|second| late.add(Nanos::from_secs(*second)));
+        late
+    }
+
+    #[test]
+    fn seconds_are_counted_once_in_their_order() {
+        let mut all = late(&[5, 2, 9, 2, 5, 7, 9]);
+        all.add(Nanos(9_999_999_999));
+        all.add(Nanos(10_000_000_000));
+        assert_eq!(
+            (all.seconds(), all.count()),
+            ([2, 5, 7, 9, 10].as_slice(), 5)
+        );
+    }
+
+    #[test]
+    fn pairs_of_adjacent_seconds_may_be_one_burst() {
+        for (seconds, split) in [
+            (vec![], 0),
+            (vec![3], 0),
+            (vec![1, 2], 1),
+            (vec![1, 2, 3, 4], 1),
+            (vec![1, 2, 4, 5, 6, 9], 2),
+            (vec![1, 3, 5], 0),
+        ] {
+            assert_eq!(late(&seconds).split(), split, "{seconds:?}");
+        }
+    }
+
+    #[test]
+    fn clustering_is_the_mean_size_of_a_late_seconds_cluster() {
+        let of = |seconds: &[u64]| late(seconds).clustering(Nanos::from_secs(100));
+        let is = |found: f64, known: f64| assert!((found - known).abs() < 1e-9, "{found} {known}");
+        is(of(&[]), 1.0);
+        // With few clusters, their size is uncertain.
+        is(of(&[5]), 0.99 * 2.0);
+        is(of(&[1, 2, 4]), 3.0 * 0.97 * 2.0);
+        // A pause of three seconds begins another cluster.
+        is(of(&[1, 4]), 0.98 * (1.0 + 0.5f64.sqrt()));
+        is(of(&[1, 2, 10]), 5.0 / 3.0 * 0.97 * (1.0 + 0.5f64.sqrt()));
+        let many: Vec<u64> = (0..30).map(|number| number * 3).collect();
+        is(of(&many), 0.7);
+        let almost = 0.71 * (1.0 + 1.0 / 29f64.sqrt());
+        is(of(&many[1..]), almost);
+        is(of(&(0..100).collect::<Vec<_>>()), 0.0);
+    }
+
+    #[test]
+    fn unknown_jobs_are_spread_over_the_clean_seconds() {
+        let with = |own: &[u64], unknown, seconds| {
+            let mut all = late(own);
+            all.add_elsewhere(unknown, seconds);
+            all.seconds
+        };
+        assert_eq!(with(&[0], 2, 10), [0, 3, 7]);
+        assert_eq!(with(&[], 1, 9), [4]);
+        assert_eq!(with(&[1], 0, 3), [1]);
+        assert_eq!(with(&[1], 9, 3), [0, 1, 2]);
+        assert_eq!(with(&[1, 2], 9, 0), [1, 2]);
+    }
 }

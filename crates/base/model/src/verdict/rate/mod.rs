@@ -354,6 +354,9 @@ const MOST_COUNTED: u64 = 10_000_000;
 const MOST_BLOCKS: u64 = 1 << 24;
 
 #[cfg(test)]
+mod figures;
+
+#[cfg(test)]
 mod tests {
     use super::*;
 

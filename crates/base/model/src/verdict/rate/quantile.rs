@@ -105,4 +105,21 @@ mod tests {
         // Clustered events count as fewer events, reduced by the dispersion.
         near(upper(30, 3.0, 0.05), 3.0 * upper(10, 1.0, 0.05));
     }
+
+    /// The cumulative Poisson distribution.
+    #[test]
+    fn chance_of_at_most_so_many_events() {
+        for (count, expected, known) in [
+            (0, 1.0, 0.367_879_4),
+            (2, 3.0, 0.423_190_1),
+            (5, 1.0, 0.999_405_8),
+        ] {
+            near(at_most(count, expected, 1.0), known);
+        }
+        // Half as many independent events: exp(-3) * (1 + 3).
+        near(at_most(2, 6.0, 2.0), 0.199_148_3);
+        assert_eq!((at_most(0, 0.0, 1.0), at_most(3, -1.0, 1.0)), (1.0, 1.0));
+        near(normal_quantile(0.975), 1.959_964);
+        near(normal_quantile(0.05), -1.644_854);
+    }
 }

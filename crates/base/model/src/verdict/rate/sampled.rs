@@ -263,4 +263,81 @@ mod tests {
             }
         }
     }
+
+    #[test]
+    fn late_seconds_of_a_run_are_at_most_its_length() {
+        let mut all = SampledRuns::new(Nanos::from_millis(59_500), Nanos::from_millis(60_001));
+        assert_eq!((all.seconds, all.longest), (60, 61));
+        for (least, most) in [(1, 2), (70, 90), (61, 61), (5, 3)] {
+            all.add(least, most);
+        }
+        all.miss();
+        assert_eq!(all.late, [[1, 2], [61, 61], [61, 61], [5, 5]]);
+        assert_eq!(
+            (all.measured(), all.missing(), all.late()),
+            (4, 1, [128, 129])
+        );
+        assert_eq!(all.counts(false), [1, 61, 61, 5, 0]);
+        assert_eq!(all.counts(true), [2, 61, 61, 5, 60]);
+        let short = SampledRuns::new(Nanos(1), Nanos::ZERO);
+        assert_eq!((short.seconds, short.longest), (1, 1));
+    }
+
+    #[test]
+    fn dispersion_of_runs_is_at_least_that_of_chance() {
+        for (counts, known) in [
+            (vec![], 1.0),
+            (vec![0; 9], 1.0),
+            (vec![7], 1.0),
+            (vec![2; 9], 1.0),
+        ] {
+            assert_eq!(dispersion(&counts), known, "{counts:?}");
+        }
+        let counts = [0, 0, 0, 0, 0, 0, 0, 16];
+        // The variance is 32, and the mean is 2.
+        assert_eq!(variance_by_mean(&counts), 16.0);
+        assert_eq!(dispersion(&counts), chance_limit(16.0, 8));
+    }
+
+    #[test]
+    fn bounds_of_runs_are_those_of_their_time() {
+        // One late second in 20 runs of a minute. The dispersion is 1 by chance.
+        let mut late = vec![0; 20];
+        late[3] = 1;
+        let some = runs(&late, 0);
+        let counts = some.counts(true);
+        let factor = dispersion(&counts);
+        let most = some.per_day_at_most(ERROR).unwrap();
+        let known = quantile::upper(1, factor, ERROR) * DAY / 1_200.0;
+        assert!((most - known).abs() < 1e-9, "{most} {known}");
+        let least = some.per_day_at_least(ERROR).unwrap();
+        let known = quantile::lower(1, factor, ERROR) * DAY / 1_200.0;
+        assert!(
+            (least - known).abs() < 1e-9 && least > 0.0,
+            "{least} {known}"
+        );
+        assert_eq!(runs(&late[1..], 0).per_day_at_most(ERROR), None);
+        // Never more than all seconds of a day.
+        assert_eq!(runs(&[60; 20], 0).per_day_at_most(ERROR), Some(DAY));
+        assert_eq!(runs(&[60; 20], 500).per_day_at_most(ERROR), Some(DAY));
+    }
+
+    /// More late seconds in the runs alone than are allowed in the whole period.
+    #[test]
+    fn few_runs_break_what_they_exceed() {
+        for (late, decision) in [(7, Decision::Open), (8, Decision::Broken)] {
+            // One second a day is seven in a week.
+            assert_eq!(runs(&[late], 0).decide(1.0, WEEK, ERROR), decision);
+        }
+        assert_eq!(runs(&[], 0).unseen_share(ERROR), 1.0);
+        let one = runs(&[0], 0).unseen_share(ERROR);
+        assert!((one - 0.95).abs() < 1e-12, "{one}");
+        let two = runs(&[0, 0], 0).unseen_share(ERROR);
+        assert!((two - (1.0 - 0.05f64.sqrt())).abs() < 1e-12, "{two}");
+        assert_eq!(
+            runs(&[], 0).needed(86_400.0, ERROR),
+            Some(20),
+            "at least so many"
+        );
+    }
 }
