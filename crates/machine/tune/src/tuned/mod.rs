@@ -12,8 +12,12 @@ mod imported;
 mod load;
 mod table;
 #[cfg(test)]
+mod table_tests;
+#[cfg(test)]
 mod tests;
 mod words;
+#[cfg(test)]
+mod words_tests;
 
 pub use export::TunedExport;
 pub use imported::{NotImported, TunedImport};
