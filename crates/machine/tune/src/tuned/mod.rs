@@ -8,6 +8,8 @@ mod conf;
 mod exchange_tests;
 mod export;
 mod import;
+#[cfg(test)]
+mod import_tests;
 mod imported;
 mod load;
 mod table;
