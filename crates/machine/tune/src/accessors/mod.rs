@@ -16,6 +16,8 @@ mod partition;
 mod priority;
 mod smt;
 mod turbo;
+#[cfg(test)]
+mod value_tests;
 
 use punctual_model::{SETTINGS, Setting};
 
