@@ -60,6 +60,8 @@ mod remedy_tests;
 mod restored;
 mod setting;
 mod status;
+#[cfg(test)]
+mod status_tests;
 mod target;
 #[cfg(test)]
 mod testing;
@@ -75,6 +77,8 @@ mod trees;
 mod tuned;
 mod undo;
 mod validity;
+#[cfg(test)]
+mod wish_tests;
 
 pub use accessors::{HOLD_VERB, deeper_idle_states, hold_latency};
 pub use apply::{Applied, Locations, Options, Refusals, apply, revert};
