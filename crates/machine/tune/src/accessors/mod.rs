@@ -13,6 +13,8 @@ mod irqbalance;
 mod links;
 mod one_file;
 mod partition;
+#[cfg(test)]
+mod partition_tests;
 mod priority;
 mod smt;
 mod turbo;
