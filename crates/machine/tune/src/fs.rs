@@ -369,7 +369,7 @@ mod tests {
         assert!(Files.number(&device).is_err());
     }
 
-    /// The kernel knows only the cards of the machine on which it runs.
+    /// The kernel can be asked only about the cards of the running machine.
     #[test]
     fn cards_of_another_root_are_not_asked_for() {
         let (folder, _) = folder();

@@ -50,6 +50,8 @@ mod plan;
 mod plan_tests;
 mod planned;
 mod profile;
+#[cfg(test)]
+mod profile_tests;
 mod reason;
 mod record;
 mod recover;

@@ -183,7 +183,7 @@ mod tests {
         assert_eq!(remarks("6.12", "enabled"), ["fair server"]);
         assert_eq!(remarks("7.0", "enabled"), ["fair server", "ext server"]);
         assert_eq!(remarks("7.0", "disabled"), ["fair server"]);
-        // Without the wish to end throttling, nobody needs to know.
+        // The servers matter only if throttling ends.
         let machine = Machine::controller(true);
         machine.write("proc/sys/kernel/osrelease", "7.0\n");
         for sets in ["swappiness=5", "rt-runtime-us=900000"] {

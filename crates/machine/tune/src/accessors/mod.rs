@@ -8,6 +8,8 @@ mod dirty;
 mod eee;
 mod held_latency;
 mod idle_limit;
+#[cfg(test)]
+mod instance_tests;
 mod irq;
 mod irqbalance;
 mod links;

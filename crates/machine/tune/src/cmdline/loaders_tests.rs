@@ -1,4 +1,4 @@
-//! Tests of which files belong to which boot loader, and what a user is told about them.
+//! Tests of the files of each boot loader, and of the notes and commands for the user.
 
 use std::fs;
 
@@ -355,8 +355,10 @@ fn a_boot_after_the_edit_is_known() {
     assert_eq!(booted(), Some(true));
     fs::remove_file(&id).unwrap();
     assert_eq!(booted(), None);
-    // All copies are removed with the record.
-    revert(&host, &state, false).unwrap().unwrap();
+    // All copies are removed with the record. No program is installed that must run.
+    let done = revert(&host, &state, false).unwrap().unwrap();
+    assert_eq!(done.restored, ["/etc/default/grub"]);
+    assert_eq!(done.to_run, None);
     assert_eq!(fs::read_dir(&state).unwrap().count(), 0);
     assert!(cmdline_state(&host, &state).unwrap().written.is_none());
 }

@@ -137,7 +137,7 @@ fn default_entry_of_limine_counts_visible_entries() {
         ("timeout: 5", "one"),
         ("default_entry: 1", "one"),
         ("DEFAULT_ENTRY:1", "one"),
-        // 2 is `Closed` and 3 is `Open`, which have no line of their own.
+        // 2 is `Closed` and 3 is `Open`, which have no parameters.
         ("default_entry: 4", "three"),
         // `Inner` is not open, so `Deep` is not visible. 5 is `Sub`.
         ("default_entry: 6", "five"),

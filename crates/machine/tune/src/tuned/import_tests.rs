@@ -1,4 +1,4 @@
-//! Tests of what an import leaves out, and of how profiles are joined.
+//! Tests of the options that an import leaves out, and of profiles that are joined.
 
 use std::path::Path;
 
@@ -139,6 +139,18 @@ fn options_without_counterpart_are_listed_with_reason() {
         (
             "[bootloader]\ncmdline=a=${x}\n",
             "[bootloader] cmdline: a: the variable x is not defined",
+        ),
+        (
+            "[scheduler]\nsched_min_granularity_ns=1\n",
+            "[scheduler] sched_min_granularity_ns: punctual has no counterpart in the plug-in scheduler",
+        ),
+        (
+            "[scheduler]\ngroup.a=0:f:2:*:x\n",
+            "[scheduler] group.a: groups of processes are not changed: use punctual exec, or the setting thread-priority",
+        ),
+        (
+            "[vm]\ngroup.a=1\n",
+            "[vm] group.a: punctual has no counterpart in the plug-in vm",
         ),
         (
             "[scheduler]\nisolated_cores=x\n",
@@ -382,7 +394,6 @@ fn names_of_profiles_are_checked() {
     }
 }
 
-/// A folder of profiles that belongs to nobody else: a profile in it can include its neighbours.
 #[test]
 fn neighbours_of_a_file_can_be_included() {
     let root = tree(&[
