@@ -187,3 +187,22 @@ fn reasons_are_kept_apart() {
     assert_eq!(why(&second), "the function virt_check is not run");
     assert_eq!(why(&format!("{second}{first}")), why(&second));
 }
+
+/// Without this limit, a small profile could need much memory and time.
+#[test]
+fn size_of_all_values_together_is_limited() {
+    let mut variables = Variables::default();
+    variables.define("a", &"x".repeat(4_000)).unwrap();
+    let fits = (1 << 23) / 4_000 + 1;
+    for number in 0..fits {
+        assert!(expanded(&mut variables, "${a}").is_ok(), "{number}");
+    }
+    // Each later value is too much.
+    for text in ["${a}", "${a}", "y"] {
+        let error = expanded(&mut variables, text).unwrap_err();
+        assert!(
+            error.ends_with("or all values more than 8388608"),
+            "{error}"
+        );
+    }
+}
