@@ -7,6 +7,8 @@ mod conf;
 #[cfg(test)]
 mod exchange_tests;
 mod export;
+#[cfg(test)]
+mod export_tests;
 mod import;
 #[cfg(test)]
 mod import_tests;
