@@ -122,6 +122,19 @@ fn user_is_told_what_else_to_do() {
             "",
         ),
         (
+            &[("/etc/default/u-boot", ""), ("/usr/sbin/u-boot-update", "")],
+            "/usr/sbin/u-boot-update",
+            "",
+        ),
+        (
+            &[
+                ("/etc/default/flash-kernel", ""),
+                ("/usr/sbin/flash-kernel", ""),
+            ],
+            "/usr/sbin/flash-kernel",
+            "",
+        ),
+        (
             &[("/etc/kernel/cmdline", "y")],
             "",
             "does not rebuild unified kernel images",
