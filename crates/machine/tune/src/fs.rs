@@ -301,6 +301,8 @@ mod tests {
         fs::set_permissions(&file, fs::Permissions::from_mode(0o666)).unwrap();
         assert!(Files.read_own(&file).is_err());
         assert!(Files.sync(&file.with_file_name("none")).is_err());
+        // The folder of a relative path is the current one, which is that of this crate.
+        Files.sync(Path::new("Cargo.toml")).unwrap();
     }
 
     #[test]

@@ -1,25 +1,10 @@
 //! Tests of the instances of each setting, and of the remarks about them.
 
-use punctual_model::{CpuSet, Setting};
+use punctual_model::CpuSet;
 
+use super::value_tests::{row, with};
 use super::{access, deeper_idle_states};
-use crate::setting;
-use crate::target::Target;
-use crate::testing::{Fault, Faulty, Machine};
-
-fn row(name: &str) -> &'static Setting {
-    setting(name).unwrap()
-}
-
-fn with<T>(machine: &Machine, use_it: impl FnOnce(&Target<'_>) -> T) -> T {
-    let files = Faulty::on(machine, Fault::EndsBefore, usize::MAX);
-    let journal = machine.journal();
-    use_it(&Target {
-        files: &files,
-        host: machine.host(),
-        journal: &journal,
-    })
-}
+use crate::testing::Machine;
 
 #[test]
 fn instances_are_those_of_the_machine() {

@@ -11,11 +11,12 @@ use crate::testing::{Fault, Faulty, Machine};
 
 const CPU: &str = "sys/devices/system/cpu";
 
-fn row(name: &str) -> &'static Setting {
+pub(super) fn row(name: &str) -> &'static Setting {
     setting(name).unwrap()
 }
 
-fn with<T>(machine: &Machine, use_it: impl FnOnce(&Target<'_>) -> T) -> T {
+/// Calls a function with access to a machine.
+pub(super) fn with<T>(machine: &Machine, use_it: impl FnOnce(&Target<'_>) -> T) -> T {
     let files = Faulty::on(machine, Fault::EndsBefore, usize::MAX);
     let journal = machine.journal();
     use_it(&Target {
