@@ -375,3 +375,22 @@ fn a_boot_after_the_edit_is_known() {
     assert_eq!(fs::read_dir(&state).unwrap().count(), 0);
     assert!(cmdline_state(&host, &state).unwrap().written.is_none());
 }
+
+/// The record contains each file twice.
+#[test]
+fn large_file_is_edited_and_restored() {
+    let text = format!("{GRUB}{}", "# comment\n".repeat(90_000));
+    let (_folder, host) = system(&[("/etc/default/grub", &text)]);
+    let state = host.root().join("state");
+    let changes = Changes::new(&["x=1".to_owned()], &[]).unwrap();
+    let edit = CmdlineEdit::plan(&host, &changes, None).unwrap();
+    edit.write(&host, &state).unwrap();
+    assert!(cmdline_state(&host, &state).unwrap().written.is_some());
+    revert(&host, &state, false).unwrap().unwrap();
+    let file = host.root().join("etc/default/grub");
+    assert_eq!(fs::read_to_string(&file).unwrap(), text);
+    // A larger file is not read.
+    fs::write(&file, text.repeat(2)).unwrap();
+    let error = CmdlineEdit::plan(&host, &changes, None).unwrap_err();
+    assert!(error.to_string().contains("1048576 bytes"), "{error}");
+}
