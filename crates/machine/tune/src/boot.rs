@@ -109,3 +109,48 @@ pub(crate) fn instructions(target: &Target<'_>) -> Vec<String> {
     steps.push("reboot, and check /proc/cmdline");
     steps.into_iter().map(str::to_owned).collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::plan_tests::{plan, request};
+    use crate::testing::Machine;
+    use crate::{Profile, Request};
+
+    fn with_boot() -> Request {
+        Request {
+            profile: Some(Profile::parse("x", "[boot]\nquiet = true\n").unwrap()),
+            ..Request::default()
+        }
+    }
+
+    #[test]
+    fn instructions_fit_the_distribution() {
+        let steps = |release: &str| {
+            let machine = Machine::controller(true);
+            machine.write("etc/os-release", release);
+            let wish = with_boot();
+            plan(&machine, &wish).unwrap().boot_instructions
+        };
+        for (release, count, word) in [
+            ("ID=ubuntu\n", 3, "update-grub"),
+            (
+                "ID=x\nID_LIKE=\"rhel fedora\"\n",
+                3,
+                "grubby --update-kernel=ALL",
+            ),
+            ("ID=\"opensuse-leap\"\n", 3, "grub2-mkconfig"),
+            ("ID=arch\n", 4, "/boot/loader/entries"),
+            ("NAME=arch\nID=x\n", 4, "extlinux.conf"),
+        ] {
+            let steps = steps(release);
+            assert_eq!(steps.len(), count, "{release}");
+            assert!(steps[0].contains("punctual tune cmdline write"));
+            assert!(steps.iter().any(|step| step.contains(word)), "{steps:?}");
+            assert!(steps[count - 1].starts_with("reboot"));
+        }
+        // A plan without boot parameters needs no instructions.
+        let machine = Machine::controller(true);
+        let none = plan(&machine, &request("", &["swappiness=5"], "")).unwrap();
+        assert!(none.boot.is_empty() && none.boot_instructions.is_empty());
+    }
+}

@@ -217,6 +217,32 @@ fn unplugged_device_needs_no_restoring() {
 }
 
 #[test]
+fn unplugged_card_needs_no_restoring() {
+    for wish in ["eee=off", "rx-coalescing-us=0", "tx-coalescing-us=0"] {
+        let machine = Machine::controller(true);
+        applied(&machine, &request("", &[wish], "")).unwrap();
+        // A card whose driver does not answer is still there.
+        let answer = machine.get("ethtool/eth0");
+        let eee = machine.get("ethtool-eee/eth0");
+        machine.remove("ethtool/eth0");
+        machine.remove("ethtool-eee/eth0");
+        let state = status(&machine).unwrap().settings[0].state.clone();
+        assert!(matches!(state, Hold::Unknown { .. }), "{wish}: {state:?}");
+        let error = reverted(&machine).unwrap_err().to_string();
+        assert!(error.contains("ethtool -"), "{wish}: {error}");
+        machine.write("ethtool/eth0", &answer);
+        machine.write("ethtool-eee/eth0", &eee);
+        machine.remove("sys/class/net/eth0");
+        assert_eq!(
+            status(&machine).unwrap().settings[0].state,
+            Hold::Gone,
+            "{wish}"
+        );
+        assert_eq!(reverted(&machine).unwrap()[0].how, How::Gone, "{wish}");
+    }
+}
+
+#[test]
 fn impossible_cache_partitions_are_refused() {
     let refused = |machine: &Machine, wish: &str| {
         let before = machine.snapshot();

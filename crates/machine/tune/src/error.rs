@@ -383,3 +383,134 @@ fn list(failures: &[Failure]) -> String {
     let texts: Vec<String> = failures.iter().map(Failure::to_string).collect();
     texts.join("; ")
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn cause() -> Box<TuneError> {
+        Box::new(TuneError::NoPlace)
+    }
+
+    fn failure(setting: &str, value: &str) -> Failure {
+        Failure {
+            setting: setting.to_owned(),
+            value: value.to_owned(),
+            error: TuneError::Cpus("no CPU".to_owned()),
+        }
+    }
+
+    #[test]
+    fn undone_changes_are_counted() {
+        for (undone, text) in [
+            (0, "; nothing else was changed"),
+            (1, "; the change made before this error is undone"),
+            (2, "; all 2 changes made before this error are undone"),
+        ] {
+            let error = TuneError::RolledBack {
+                cause: cause(),
+                undone,
+            };
+            let error = error.to_string();
+            assert!(error.ends_with(text), "{error}");
+            assert!(error.starts_with("no folder for the journal"), "{error}");
+        }
+    }
+
+    #[test]
+    fn first_lacking_permissions_are_shown() {
+        let shown = |count: usize| {
+            let lacking = (1..=count).map(|one| format!("s{one}")).collect();
+            TuneError::Lacking { lacking, of: 9 }.to_string()
+        };
+        let begin = |count| format!("nothing changed: {count} of 9 settings are not writable:");
+        assert_eq!(shown(1), begin(1) + "\n  s1");
+        assert_eq!(shown(3), begin(3) + "\n  s1\n  s2\n  s3");
+        assert_eq!(shown(4), begin(4) + "\n  s1\n  s2\n  s3\n  and 1 more");
+        assert_eq!(shown(9), begin(9) + "\n  s1\n  s2\n  s3\n  and 6 more");
+    }
+
+    #[test]
+    fn unwritable_journal_is_reported_with_what_is_left_to_do() {
+        let restored = |count: usize| {
+            let one = Restored {
+                setting: "x".to_owned(),
+                value: "1".to_owned(),
+                how: crate::How::WasThere,
+            };
+            vec![one; count]
+        };
+        let error = |count, emptied| {
+            let error = TuneError::NotRecorded {
+                restored: restored(count),
+                path: "/j".into(),
+                source: io::Error::from_raw_os_error(30),
+                emptied,
+            };
+            error.to_string()
+        };
+        let one = error(1, true);
+        assert!(
+            one.starts_with("1 setting is restored, but the journal /j"),
+            "{one}"
+        );
+        assert!(one.ends_with("so nothing is left to do"), "{one}");
+        let two = error(2, false);
+        assert!(two.starts_with("2 settings are restored, but"), "{two}");
+        assert!(
+            two.ends_with("again when the journal can be written"),
+            "{two}"
+        );
+        assert!(error(0, true).starts_with("0 settings are"));
+    }
+
+    #[test]
+    fn folder_is_suggested_only_if_permission_is_missing() {
+        let error = |errno| {
+            let error = TuneError::Journal {
+                what: "lock",
+                path: "/j".into(),
+                source: io::Error::from_raw_os_error(errno),
+            };
+            error.to_string()
+        };
+        assert!(error(13).contains("(set XDG_STATE_HOME to a folder that you own"));
+        assert!(!error(28).contains("XDG_STATE_HOME"));
+    }
+
+    #[test]
+    fn each_setting_that_was_not_restored_is_named() {
+        let error = TuneError::NotRestored {
+            restored: Vec::new(),
+            failures: vec![failure("a", "1\n2"), failure("b", "é")],
+        };
+        // Characters of a journal do not reach the terminal.
+        let text = "could not restore a to '1\\n2': no CPU; b to 'é': no CPU";
+        assert_eq!(error.to_string(), text);
+    }
+
+    #[test]
+    fn mistakes_of_the_user_are_distinguished() {
+        let usage = [
+            TuneError::Cpus(String::new()),
+            TuneError::NeedsCpus {
+                setting: String::new(),
+                word: String::new(),
+            },
+            TuneError::NoInstance {
+                setting: String::new(),
+                there: String::new(),
+            },
+        ];
+        assert!(usage.iter().all(TuneError::is_usage));
+        let others = [
+            TuneError::NoPlace,
+            TuneError::Locked { path: "/j".into() },
+            TuneError::Absent {
+                setting: String::new(),
+                reason: String::new(),
+            },
+        ];
+        assert!(!others.iter().any(TuneError::is_usage));
+    }
+}

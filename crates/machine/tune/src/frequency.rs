@@ -135,3 +135,95 @@ pub(crate) fn check(target: &Target<'_>, steps: &[Step]) -> Result<(), TuneError
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::Plan;
+    use crate::plan_tests::{line, plan, request};
+    use crate::testing::Machine;
+
+    const CPU: &str = "sys/devices/system/cpu";
+
+    fn labels(plan: &Plan) -> Vec<&str> {
+        plan.steps.iter().map(|step| step.label.as_str()).collect()
+    }
+
+    #[test]
+    fn preference_that_the_driver_sets_is_part_of_the_plan() {
+        let machine = Machine::controller(false);
+        machine.write(
+            &format!("{CPU}/cpufreq/policy1/scaling_driver"),
+            "amd-pstate-epp\n",
+        );
+        machine.remove(&format!(
+            "{CPU}/cpufreq/policy2/energy_performance_preference"
+        ));
+        let all = plan(&machine, &request("", &["governor=performance"], "")).unwrap();
+        for (policy, preference) in [
+            (0, "balance_power -> performance"),
+            (1, "balance_power -> performance"),
+            (2, "no energy-preference@policy2"),
+        ] {
+            let name = format!("energy-preference@policy{policy}");
+            assert_eq!(line(&all, &name), preference);
+        }
+        // What is already in force is not changed again.
+        machine.write(
+            &format!("{CPU}/cpufreq/policy0/energy_performance_preference"),
+            "performance\n",
+        );
+        let all = plan(
+            &machine,
+            &request("", &["governor@policy0=performance"], ""),
+        )
+        .unwrap();
+        let changes: Vec<_> = all.changes().map(|step| step.setting.name).collect();
+        assert_eq!(changes, ["governor"]);
+        // A governor that is in force changes no preference.
+        machine.write(
+            &format!("{CPU}/cpufreq/policy1/scaling_governor"),
+            "performance\n",
+        );
+        let all = plan(
+            &machine,
+            &request("", &["governor@policy1=performance"], ""),
+        )
+        .unwrap();
+        assert_eq!(labels(&all), ["governor@policy1"]);
+    }
+
+    #[test]
+    fn limits_of_each_policy_are_ordered_and_compared() {
+        let machine = Machine::controller(false);
+        let steps = |sets: &[&str]| {
+            let all = plan(&machine, &request("", sets, ""));
+            all.map(|all| labels(&all).join(" "))
+                .map_err(|error| error.to_string())
+        };
+        // The current minimum is 2.5 GHz. Only a maximum below it needs the other order.
+        for (most, order) in [
+            ("2499999", "freq-min@policy0 freq-max@policy0"),
+            ("2500000", "freq-max@policy0 freq-min@policy0"),
+            ("2500001", "freq-max@policy0 freq-min@policy0"),
+        ] {
+            let most = format!("freq-max@policy0={most}");
+            let found = steps(&[&most, "freq-min@policy0=min"]);
+            assert_eq!(found.as_deref(), Ok(order), "{most}");
+        }
+        // The maximum that is not part of the plan is that in force.
+        assert!(steps(&["freq-min@policy0=3500000"]).is_ok());
+        machine.write(
+            &format!("{CPU}/cpufreq/policy0/scaling_max_freq"),
+            "3000000\n",
+        );
+        assert!(steps(&["freq-min@policy0=3000000"]).is_ok());
+        let error = steps(&["freq-min@policy0=3000001"]).unwrap_err();
+        assert!(error.contains("(freq-max) is 3000000"), "{error}");
+        assert!(steps(&["freq-min@policy0=1000000", "freq-max@policy0=1000000"]).is_ok());
+        let error = steps(&["freq-min@policy0=1000001", "freq-max@policy0=1000000"]).unwrap_err();
+        assert!(
+            error.starts_with("freq-min@policy0: '1000001' is not valid"),
+            "{error}"
+        );
+    }
+}

@@ -246,3 +246,162 @@ fn of_this_machine(root: &Path) -> io::Result<()> {
         Err(io::ErrorKind::Unsupported.into())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::{PermissionsExt, symlink};
+
+    use super::*;
+
+    fn folder() -> (tempfile::TempDir, PathBuf) {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("file");
+        (folder, file)
+    }
+
+    #[test]
+    fn setting_a_file_replaces_its_text_and_creates_nothing() {
+        let (_folder, file) = folder();
+        assert_eq!(
+            Files.set(&file, "1").unwrap_err().kind(),
+            io::ErrorKind::NotFound
+        );
+        assert!(!Files.exists(&file));
+        fs::write(&file, "a long text\n").unwrap();
+        Files.set(&file, "1").unwrap();
+        assert_eq!(Files.read(&file).unwrap(), "1\n");
+        assert!(Files.exists(&file));
+    }
+
+    #[test]
+    fn journal_is_appended_and_cut() {
+        let (_folder, file) = folder();
+        // Cutting a journal that does not exist is only possible to its beginning.
+        Files.truncate(&file, 0).unwrap();
+        assert!(!Files.exists(&file));
+        assert_eq!(
+            Files.truncate(&file, 1).unwrap_err().kind(),
+            io::ErrorKind::NotFound
+        );
+        assert_eq!(
+            Files.read_own(&file).unwrap_err().kind(),
+            io::ErrorKind::NotFound
+        );
+        Files.append(&file, b"one\n").unwrap();
+        Files.append(&file, b"two\n").unwrap();
+        Files.sync(&file).unwrap();
+        assert_eq!(Files.read_own(&file).unwrap(), "one\ntwo\n");
+        let mode = fs::metadata(&file).unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o600);
+        Files.truncate(&file, 4).unwrap();
+        assert_eq!(Files.read_own(&file).unwrap(), "one\n");
+        Files.truncate(&file, 0).unwrap();
+        assert_eq!(Files.read_own(&file).unwrap(), "");
+        // Another user could have written it.
+        fs::set_permissions(&file, fs::Permissions::from_mode(0o666)).unwrap();
+        assert!(Files.read_own(&file).is_err());
+        assert!(Files.sync(&file.with_file_name("none")).is_err());
+        // The folder of a relative path is the current one, which is that of this crate.
+        Files.sync(Path::new("Cargo.toml")).unwrap();
+    }
+
+    #[test]
+    fn replacing_keeps_the_mode_and_leaves_no_other_file() {
+        let (folder, file) = folder();
+        assert!(Files.replace(&file, "x").is_err());
+        fs::write(&file, "old").unwrap();
+        fs::set_permissions(&file, fs::Permissions::from_mode(0o640)).unwrap();
+        // An earlier program was killed while it replaced the file.
+        fs::write(folder.path().join("file.punctual"), "left").unwrap();
+        Files.replace(&file, "new").unwrap();
+        assert_eq!(Files.read(&file).unwrap(), "new");
+        let mode = fs::metadata(&file).unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o640);
+        assert_eq!(Files.names(folder.path()).unwrap(), ["file"]);
+    }
+
+    #[test]
+    fn write_bit_is_that_of_anyone() {
+        let (_folder, file) = folder();
+        fs::write(&file, "").unwrap();
+        for (mode, has) in [(0o444, false), (0o644, true), (0o420, true)] {
+            fs::set_permissions(&file, fs::Permissions::from_mode(mode)).unwrap();
+            assert_eq!(Files.has_write_bit(&file).unwrap(), has, "{mode:o}");
+        }
+        assert!(Files.writable(&file).is_ok());
+        assert!(Files.writable(&file.with_file_name("none")).is_err());
+        assert!(Files.has_write_bit(&file.with_file_name("none")).is_err());
+    }
+
+    #[test]
+    fn lock_of_another_program_is_seen() {
+        let (_folder, file) = folder();
+        assert!(!Files.is_locked(&file));
+        Files.append(&file, b"x").unwrap();
+        assert!(!Files.is_locked(&file));
+        let held = File::open(&file).unwrap();
+        flock(&held, FlockOperation::NonBlockingLockExclusive).unwrap();
+        assert!(Files.is_locked(&file));
+        drop(held);
+        assert!(!Files.is_locked(&file));
+    }
+
+    #[test]
+    fn folders_links_and_numbers_are_read() {
+        let (folder, file) = folder();
+        Files.make_folder(&file).unwrap();
+        assert_eq!(
+            Files.make_folder(&file).unwrap_err().kind(),
+            io::ErrorKind::AlreadyExists
+        );
+        assert_eq!(Files.names(folder.path()).unwrap(), ["file"]);
+        assert!(Files.names(&file).unwrap().is_empty());
+        Files.remove_folder(&file).unwrap();
+        assert!(Files.names(&file).is_err() && Files.remove_folder(&file).is_err());
+        symlink("/nowhere", &file).unwrap();
+        assert!(
+            Files.exists(&file),
+            "a link exists although its target does not"
+        );
+        assert_eq!(Files.link(&file).unwrap(), Path::new("/nowhere"));
+        let device = folder.path().join("device");
+        fs::write(&device, 7_i32.to_ne_bytes()).unwrap();
+        assert_eq!(Files.number(&device).unwrap(), 7);
+        fs::write(&device, [1, 2, 3]).unwrap();
+        assert!(Files.number(&device).is_err());
+    }
+
+    /// The kernel can be asked only about the cards of the running machine.
+    #[test]
+    fn cards_of_another_root_are_not_asked_for() {
+        let (folder, _) = folder();
+        let root = folder.path();
+        let none = Coalescing::default();
+        for error in [
+            Files.coalescing(root, "lo").unwrap_err(),
+            Files.set_coalescing(root, "lo", &none).unwrap_err(),
+            Files.eee(root, "lo").map(drop).unwrap_err(),
+            Files.set_eee(root, "lo", &Eee::default()).unwrap_err(),
+        ] {
+            assert_eq!(error.kind(), io::ErrorKind::Unsupported);
+        }
+        assert!(of_this_machine(Path::new("/")).is_ok());
+        assert!(of_this_machine(Path::new("")).is_err());
+    }
+
+    #[test]
+    fn processes_are_started_and_ended_by_their_identity() {
+        assert!(Files.start(&[]).is_err());
+        assert!(Files.start(&["/nowhere/program".into()]).is_err());
+        let mut child = Command::new("sleep").arg("60").spawn().unwrap();
+        let pid = child.id();
+        let start = Host::live().process_start(pid).unwrap();
+        // Another process with the same number is not ended.
+        assert!(Files.end(pid, start + 1).is_err());
+        assert!(child.try_wait().unwrap().is_none());
+        Files.end(pid, start).unwrap();
+        assert!(!child.wait().unwrap().success());
+        assert!(Files.end(0, start).is_err());
+        assert!(Files.end(u32::MAX, start).is_err());
+    }
+}

@@ -50,6 +50,8 @@ mod plan;
 mod plan_tests;
 mod planned;
 mod profile;
+#[cfg(test)]
+mod profile_tests;
 mod reason;
 mod record;
 mod recover;
@@ -60,6 +62,8 @@ mod remedy_tests;
 mod restored;
 mod setting;
 mod status;
+#[cfg(test)]
+mod status_tests;
 mod target;
 #[cfg(test)]
 mod testing;
@@ -75,6 +79,8 @@ mod trees;
 mod tuned;
 mod undo;
 mod validity;
+#[cfg(test)]
+mod wish_tests;
 
 pub use accessors::{HOLD_VERB, deeper_idle_states, hold_latency};
 pub use apply::{Applied, Locations, Options, Refusals, apply, revert};

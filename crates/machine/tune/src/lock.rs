@@ -74,6 +74,29 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_second_program_waits_for_the_first_one() {
+        let top = tempfile::tempdir().unwrap();
+        let journal = top.path().join("tune.journal");
+        let first = Lock::take(&journal, Duration::ZERO).unwrap();
+        let error = Lock::take(&journal, Duration::ZERO).unwrap_err();
+        let TuneError::Locked { path } = error else {
+            panic!("{error}");
+        };
+        assert_eq!(path, top.path().join("tune.journal.lock"));
+        std::thread::scope(|scope| {
+            let second = scope.spawn(|| Lock::take(&journal, Duration::from_secs(3_600)));
+            // Gives the second program the time for some attempts, which all fail.
+            std::thread::sleep(TURN * 10);
+            drop(first);
+            assert!(second.join().unwrap().is_ok());
+        });
+        // A lock that was released can be taken again, and other journals have their own lock.
+        let again = Lock::take(&journal, Duration::ZERO).unwrap();
+        assert!(Lock::take(&top.path().join("other.journal"), Duration::ZERO).is_ok());
+        drop(again);
+    }
+
+    #[test]
     fn journal_folder_is_private_to_owner() {
         let top = tempfile::tempdir().unwrap();
         let journal = top.path().join("data/punctual/tune.journal");

@@ -165,6 +165,51 @@ mod tests {
     }
 
     #[test]
+    fn instances_are_those_whose_file_exists() {
+        let machine = crate::testing::Machine::new();
+        for file in [
+            "sys/devices/system/cpu/cpu2/cpuidle/state0/disable",
+            "sys/devices/system/cpu/cpu10/cpuidle/state1/disable",
+            "sys/devices/system/cpu/cpu2/cpuidle/state10/disable",
+            "sys/devices/system/cpu/cpu2/cpuidle/state9/disable",
+            "sys/devices/system/cpu/cpu2/cpuidle/state3/other",
+            "sys/devices/system/cpu/cpuidle/cpuidle/state3/disable",
+            "sys/devices/system/cpu/cpu3/other",
+        ] {
+            machine.write(file, "");
+        }
+        let target = Target::plain(&crate::fs::Files, machine.host());
+        assert_eq!(
+            STATES.instances(&target),
+            ["cpu2/state0", "cpu2/state9", "cpu2/state10", "cpu10/state1"]
+        );
+        assert_eq!(QUEUES.instances(&target), [""; 0]);
+        assert_eq!(Pattern("/sys/devices").instances(&target), [""]);
+        assert_eq!(Pattern("/sys/none").instances(&target), [""; 0]);
+    }
+
+    #[test]
+    fn names_are_ordered_by_their_numbers() {
+        for (a, b, order) in [
+            ("cpu2", "cpu10", Ordering::Less),
+            ("cpu9/state10", "cpu10/state9", Ordering::Less),
+            ("a", "a1", Ordering::Less),
+            ("a1b", "a1c", Ordering::Less),
+            ("b", "a", Ordering::Greater),
+            // A number that is too large counts as the largest one.
+            ("1", "99999999999999999999999", Ordering::Less),
+            // A number comes after text.
+            ("1", "a", Ordering::Greater),
+        ] {
+            assert_eq!(by_number(a, b), order, "{a} {b}");
+            assert_eq!(by_number(b, a), order.reverse(), "{a} {b}");
+            assert_eq!(by_number(a, a), Ordering::Equal);
+        }
+        // Equal numbers with different texts are not equal names.
+        assert_ne!(by_number("cpu01", "cpu1"), Ordering::Equal);
+    }
+
+    #[test]
     fn ten_comes_after_two() {
         let mut names = ["cpu10/state2", "cpu2/state0", "cpu10/state10", "cpu1"];
         names.sort_by(|a, b| by_number(a, b));
@@ -184,6 +229,16 @@ mod tests {
             ("ab*ab", "ab", false),
             ("rcuc/1", "rcuc/1", true),
             ("rcuc/1", "rcuc/10", false),
+            ("", "", true),
+            ("", "a", false),
+            ("a*", "ba", false),
+            ("*a", "aab", false),
+            ("*a*", "bab", true),
+            ("a*b*c", "axbyc", true),
+            ("a*b*c", "acb", false),
+            ("a*bb*b", "abb", false),
+            ("a*bb*b", "abbb", true),
+            ("**", "a", true),
         ] {
             assert_eq!(matches(glob, text), fit, "{glob} {text}");
         }

@@ -256,6 +256,107 @@ mod tests {
         assert!(State::read("").is_settled());
     }
 
+    fn change(number: u64, setting: &str, instance: &str) -> JournalEntry {
+        JournalEntry::Change(Pending {
+            number,
+            setting: setting.to_owned(),
+            instance: instance.to_owned(),
+            old: "a".to_owned(),
+            new: "b".to_owned(),
+        })
+    }
+
+    #[test]
+    fn undone_change_undoes_the_later_ones_of_its_instance() {
+        let all = |undone: u64| {
+            let mut records = vec![records()[0].clone()];
+            for (number, (setting, instance)) in (1..).zip([
+                ("governor", "policy0"),
+                ("governor", "policy1"),
+                ("governor", "policy0"),
+                ("energy-bias", "policy0"),
+                ("governor", "policy0"),
+            ]) {
+                records.push(change(number, setting, instance));
+            }
+            records.push(JournalEntry::Undone { number: undone });
+            let state = State::read(&text(&records));
+            assert_eq!((state.damaged_line, state.made), (None, 5));
+            state
+                .pending
+                .iter()
+                .map(|one| one.number)
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(all(1), [2, 4]);
+        assert_eq!(all(2), [1, 3, 4, 5]);
+        assert_eq!(all(3), [1, 2, 4]);
+        assert_eq!(all(5), [1, 2, 3, 4]);
+    }
+
+    #[test]
+    fn kept_changes_stay_until_they_are_reverted() {
+        let kept = JournalEntry::Kept(Committed {
+            label: "x".to_owned(),
+            cpus: None,
+            at: jiff::Timestamp::UNIX_EPOCH,
+        });
+        let state = |more: &[JournalEntry]| {
+            let first = [records()[0].clone(), change(1, "thp", "")];
+            State::read(&text(&[&first[..], more].concat()))
+        };
+        assert!(!state(&[]).stays());
+        let one = state(std::slice::from_ref(&kept));
+        assert!(one.stays() && !one.is_settled() && !one.reverting);
+        let two = state(&[kept.clone(), JournalEntry::Reverting]);
+        assert!(!two.stays() && two.reverting && two.damaged_line.is_none());
+        // Changes are kept once, and only after an owner made them.
+        assert_eq!(state(&[kept.clone(), kept.clone()]).damaged_line, Some(4));
+        assert_eq!(State::read(&kept.line()).damaged_line, Some(1));
+        // After damage, nothing more is read.
+        let damaged = text(&records()).replacen("hpet", "Hpet", 1) + &kept.line();
+        let state = State::read(&damaged);
+        assert_eq!((state.damaged_line, state.pending.len()), (Some(2), 0));
+        assert!(!state.is_settled() && state.kept.is_none());
+    }
+
+    #[test]
+    fn owner_is_this_process_of_this_boot() {
+        let machine = crate::testing::Machine::new();
+        let host = machine.host();
+        let owner = Owner::this(host).unwrap();
+        assert!(owner.lives(host).unwrap() && owner.is_of_this_boot(host).unwrap());
+        machine.process_dies();
+        assert!(!owner.lives(host).unwrap());
+        let error = Owner::this(host).unwrap_err().to_string();
+        assert!(error.starts_with("the start time of this process is unknown"));
+        machine.process_starts();
+        assert!(!owner.lives(host).unwrap(), "it started at another time");
+        let owner = Owner::this(host).unwrap();
+        machine.write("proc/sys/kernel/random/boot_id", "second\n");
+        assert!(!owner.lives(host).unwrap() && !owner.is_of_this_boot(host).unwrap());
+        machine.remove("proc/sys/kernel/random/boot_id");
+        assert!(owner.lives(host).is_err() && owner.is_of_this_boot(host).is_err());
+        let error = Owner::this(host).unwrap_err().to_string();
+        assert!(error.starts_with("the boot ID is unknown"), "{error}");
+    }
+
+    #[test]
+    fn changes_are_labelled_as_a_user_writes_them() {
+        let label = |setting: &str, instance: &str| {
+            let JournalEntry::Change(change) = change(1, setting, instance) else {
+                unreachable!();
+            };
+            change.label()
+        };
+        assert_eq!(label("thp", ""), "thp");
+        assert_eq!(label("governor", "policy0"), "governor@policy0");
+        assert_eq!(label("thread-priority", "22/1/x"), "thread-priority@x (22)");
+        // Another version of this program may know other settings.
+        assert_eq!(label("no-such", ""), "no-such");
+        assert_eq!(label("no-such", "a"), "no-such@a");
+    }
+
     #[test]
     fn torn_tail_is_never_damage() {
         let whole = text(&records());

@@ -82,6 +82,53 @@ fn governor_and_its_preference_are_omitted_together() {
 }
 
 #[test]
+fn lacking_permission_is_reported_before_anything_changes() {
+    for v2 in [false, true] {
+        let machine = Machine::controller(v2);
+        let before = machine.snapshot();
+        for wish in [
+            "governor=performance",
+            "turbo=off",
+            "smt=off",
+            "cpuset-partition=2-3",
+            "cache-partition=2-3:4",
+            "idle-limit-us=1",
+            "irq-affinity@25=0",
+            "irqbalance-banned=1",
+            "dirty-limit=67108864",
+            "dma-latency-us=5",
+            "thread-priority@ksoftirqd/2=fifo:3",
+            "rx-coalescing-us=5",
+            "tx-coalescing-us=5",
+            "eee=off",
+            "pci-runtime-power=on",
+            "pci-link-power=off",
+            "swappiness=5",
+        ] {
+            let all = plan(&machine, &request("", &[wish], "2-3")).unwrap();
+            let files = Faulty::on(&machine, Fault::NotAllowed, 0);
+            let (host, places) = (machine.host(), machine.places());
+            let done = apply_on(files.boxed(), &all, host, &places, Options::default());
+            let error = done.unwrap_err();
+            let TuneError::Lacking { lacking, of } = &error else {
+                panic!("{wish}: {error}");
+            };
+            let changes: Vec<_> = all.changes().collect();
+            assert_eq!(
+                (lacking.len(), *of),
+                (changes.len(), changes.len()),
+                "{wish}"
+            );
+            for (message, step) in lacking.iter().zip(changes) {
+                assert!(message.starts_with(&step.label), "{wish}: {message}");
+            }
+            assert_eq!(machine.snapshot(), before, "{wish}");
+            assert!(status(&machine).is_none(), "{wish}");
+        }
+    }
+}
+
+#[test]
 fn unwritable_journal_does_not_prevent_restoring() {
     let done = |at: usize| {
         let machine = Machine::controller(false);

@@ -76,6 +76,37 @@ mod tests {
     use super::*;
 
     #[test]
+    fn values_of_single_settings_are_those_of_the_machine() {
+        let machine = crate::testing::Machine::controller(true);
+        let row = |name: &str| setting(name).unwrap();
+        let host = machine.host();
+        assert_eq!(value(row("clocksource"), host).unwrap(), "tsc");
+        assert_eq!(value(row("thp"), host).unwrap(), "madvise");
+        let words = |name: &str| offered(row(name), host).unwrap();
+        let texts = |all: &[&str]| Some(all.iter().map(|one| (*one).to_owned()).collect());
+        assert_eq!(words("clocksource"), texts(&["tsc", "hpet", "acpi_pm"]));
+        assert_eq!(words("thp"), texts(&["always", "madvise", "never"]));
+        assert_eq!(words("swappiness"), None);
+        assert!(may_change(row("swappiness"), host).is_ok());
+        machine.remove("proc/sys/vm/swappiness");
+        machine.remove("sys/kernel/mm/transparent_hugepage");
+        assert!(may_change(row("swappiness"), host).is_err());
+        assert!(matches!(
+            value(row("thp"), host),
+            Err(TuneError::Read { .. })
+        ));
+        assert!(matches!(
+            offered(row("thp"), host),
+            Err(TuneError::Read { .. })
+        ));
+        // A setting with several instances has no single value.
+        let error = value(row("governor"), host).unwrap_err();
+        assert!(matches!(error, TuneError::NoInstance { .. }), "{error}");
+        assert_eq!(shown(row("governor"), "policy0"), "governor@policy0");
+        assert_eq!(shown(row("thp"), ""), "thp");
+    }
+
+    #[test]
     fn mistyped_name_suggests_the_nearest() {
         let answer = |name: &str| setting(name).unwrap_err().to_string();
         assert!(answer("goverment").contains("did you mean 'governor'"));

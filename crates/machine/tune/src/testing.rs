@@ -154,6 +154,8 @@ pub(crate) enum Fault {
     Vanishes,
     /// From this step on, journals can be neither extended nor truncated.
     ReadOnlyJournal,
+    /// The caller may read everything but change nothing.
+    NotAllowed,
 }
 
 /// A file system that has a fault at a chosen step.
@@ -266,7 +268,12 @@ impl Faulty {
             Fault::ReadOnlyJournal if ["append", "cut"].contains(&name) => {
                 return Err(io::Error::from_raw_os_error(30));
             }
-            Fault::Ignored | Fault::Vanishes | Fault::ReadOnlyJournal => return whole(),
+            Fault::NotAllowed if ["writable", "schedule"].contains(&name) => {
+                return Err(io::Error::from_raw_os_error(1));
+            }
+            Fault::Ignored | Fault::Vanishes | Fault::ReadOnlyJournal | Fault::NotAllowed => {
+                return whole();
+            }
             Fault::EndsWithin if now == self.at => half()?,
             Fault::EndsAfter if now == self.at => drop(whole()),
             _ => {}

@@ -29,6 +29,15 @@ fn text_of(path: &Path) -> String {
         .to_owned()
 }
 
+/// Returns the answer of the kernel about a network card. A card that was unplugged has no folder.
+fn answer<T: std::str::FromStr>(root: &Path, kind: &str, card: &str) -> io::Result<T> {
+    if !root.join("sys/class/net").join(card).exists() {
+        return refused(ENODEV);
+    }
+    let text = text_of(&root.join(kind).join(card));
+    text.parse().or_else(|_| refused(EOPNOTSUPP))
+}
+
 /// A simulated kernel.
 pub(crate) struct Kernel;
 
@@ -127,8 +136,7 @@ impl Kernel {
 
     /// A file in the tree contains the answer of the simulated kernel.
     pub(crate) fn coalescing(self, root: &Path, card: &str) -> io::Result<Coalescing> {
-        let text = text_of(&root.join("ethtool").join(card));
-        text.parse().or_else(|_| refused(EOPNOTSUPP))
+        answer(root, "ethtool", card)
     }
 
     pub(crate) fn set_coalescing(
@@ -151,8 +159,7 @@ impl Kernel {
     }
 
     pub(crate) fn eee(self, root: &Path, card: &str) -> io::Result<Eee> {
-        let text = text_of(&root.join("ethtool-eee").join(card));
-        text.parse().or_else(|_| refused(EOPNOTSUPP))
+        answer(root, "ethtool-eee", card)
     }
 
     /// As drivers do before Linux 6.8: a card whose Energy-Efficient Ethernet is off advertises no

@@ -109,3 +109,86 @@ pub(crate) fn decide(target: &Target<'_>, plan: &mut Plan) {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::plan_tests::{line, plan, request, why_left_out};
+    use crate::testing::Machine;
+
+    const EXT: &str = "ext-server-runtime-ns";
+
+    fn planned(release: &str, state: &str) -> crate::Plan {
+        let machine = Machine::controller(true);
+        machine.write("proc/sys/kernel/osrelease", &format!("{release}\n"));
+        machine.write("sys/kernel/sched_ext/state", &format!("{state}\n"));
+        plan(&machine, &request("low-latency", &[], "2-3")).unwrap()
+    }
+
+    #[test]
+    fn missing_server_is_explained_by_the_version() {
+        let no_fair = |version: &str| {
+            format!(
+                "Linux {version} has no fair server, which needs 6.12 or later; rt-runtime-us \
+                 applies instead"
+            )
+        };
+        let no_ext = |version: &str, instead: &str| {
+            format!("Linux {version} has no ext server, which needs 7.0 or later{instead}")
+        };
+        let instead = "; rt-runtime-us applies instead";
+        for (release, version) in [("6.11.9", "6.11"), ("5.15.0-rt", "5.15"), ("6.1", "6.1")] {
+            let all = planned(release, "enabled");
+            assert_eq!(why_left_out(&all, super::FAIR), no_fair(version));
+            assert_eq!(why_left_out(&all, EXT), no_ext(version, instead));
+            assert_eq!(line(&all, "rt-runtime-us"), "950000 -> -1", "{release}");
+        }
+        for (release, version) in [("6.12.0", "6.12"), ("6.19-rc1", "6.19")] {
+            let all = planned(release, "enabled");
+            // The version has it, so the file must be missing for another reason.
+            assert!(why_left_out(&all, super::FAIR).ends_with("does not exist"));
+            assert_eq!(why_left_out(&all, EXT), no_ext(version, ""));
+            let throttle = format!(
+                "no effect on Linux {version}; the fair server applies instead \
+                 (fair-server-runtime-ns)"
+            );
+            assert_eq!(why_left_out(&all, "rt-runtime-us"), throttle);
+        }
+        for release in ["7.0", "10.1"] {
+            let all = planned(release, "enabled");
+            assert!(why_left_out(&all, EXT).ends_with("does not exist"));
+        }
+    }
+
+    #[test]
+    fn unknown_version_changes_nothing_in_the_plan() {
+        for release in ["", "x", "6", "a.b"] {
+            let all = planned(release, "enabled");
+            assert_eq!(line(&all, "rt-runtime-us"), "950000 -> -1", "{release}");
+            assert!(why_left_out(&all, super::FAIR).ends_with("does not exist"));
+            assert_eq!(all.remarks, [""; 0]);
+        }
+    }
+
+    #[test]
+    fn each_server_that_reserves_time_is_named() {
+        let remarks = |release: &str, state: &str| {
+            let all = planned(release, state);
+            let servers = all.remarks.iter().filter_map(|text| {
+                let (_, rest) = text.split_once("on, the ")?;
+                Some(rest.split_once(" reserves")?.0.to_owned())
+            });
+            servers.collect::<Vec<_>>()
+        };
+        assert_eq!(remarks("6.11", "enabled"), [""; 0]);
+        assert_eq!(remarks("6.12", "enabled"), ["fair server"]);
+        assert_eq!(remarks("7.0", "enabled"), ["fair server", "ext server"]);
+        assert_eq!(remarks("7.0", "disabled"), ["fair server"]);
+        // The servers matter only if throttling ends.
+        let machine = Machine::controller(true);
+        machine.write("proc/sys/kernel/osrelease", "7.0\n");
+        for sets in ["swappiness=5", "rt-runtime-us=900000"] {
+            let all = plan(&machine, &request("", &[sets], "")).unwrap();
+            assert_eq!(all.remarks, [""; 0], "{sets}");
+        }
+    }
+}

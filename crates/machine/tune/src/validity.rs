@@ -77,6 +77,45 @@ mod tests {
     use crate::testing::Machine;
 
     #[test]
+    fn length_of_a_value_is_limited() {
+        let clock = crate::setting("clocksource").unwrap();
+        assert!(sound(clock, &"x".repeat(LONGEST)).is_ok());
+        let error = sound(clock, &"x".repeat(LONGEST + 1)).unwrap_err();
+        // The message shows only the beginning.
+        let text = error.to_string();
+        let begin = format!("\"{}\"", "x".repeat(40));
+        assert!(text.contains(&begin), "{text}");
+    }
+
+    #[test]
+    fn kept_value_is_checked_against_the_list_while_there_is_one() {
+        let machine = Machine::controller(false);
+        let target = Target::plain(&Files, machine.host());
+        let list = |name: &str| format!("sys/devices/system/cpu/cpufreq/policy1/{name}");
+        let check = |name: &str, value: &str| {
+            check_kept(crate::setting(name).unwrap(), &target, "policy1", value)
+        };
+        assert!(check("governor", "powersave").is_ok());
+        for value in ["ondemand", "", "a b", " powersave", &"x".repeat(2_000)] {
+            let error = check("governor", value).unwrap_err();
+            assert!(
+                matches!(error, TuneError::Unsound { .. }),
+                "{value}: {error}"
+            );
+        }
+        // Only names of preferences are in the list, but the preference can be a number.
+        assert!(check("energy-preference", "128").is_ok());
+        assert!(check("energy-preference", "256").is_err());
+        // If the device and its list disappeared, the write that follows reports that.
+        machine.remove(&list("scaling_available_governors"));
+        assert!(check("governor", "ondemand").is_ok());
+        // A list that exists but cannot be read is an error.
+        machine.write(&list("scaling_available_governors/file"), "");
+        let error = check("governor", "powersave").unwrap_err();
+        assert!(matches!(error, TuneError::Read { .. }), "{error}");
+    }
+
+    #[test]
     fn invalid_value_is_refused_before_writing() {
         let machine = Machine::new();
         let clock = crate::setting("clocksource").unwrap();

@@ -10,8 +10,8 @@ use punctual_host::netlink::Netlink;
 use punctual_host::{Coalescing, Delays, Direction, ETHTOOL, Host};
 use punctual_model::Setting;
 use punctual_tune::{
-    How, Journal, Locations, Options, Plan, Request, Wish, apply, may_change, offered, recover,
-    revert, setting, value,
+    How, Journal, Locations, Options, Plan, Request, Wish, apply, hold_latency, may_change,
+    offered, recover, revert, setting, value,
 };
 
 const ROOT: &str = "PUNCTUAL_TEST_ROOT";
@@ -249,4 +249,48 @@ fn real_clock_source_is_changed_and_restored() {
     drop(journal);
 
     kill_and_recover(Path::new("/"), &path, other);
+}
+
+const HELD: &str = "PUNCTUAL_TEST_HELD";
+/// The kernel reports this value if nothing limits idle states, so holding it changes nothing.
+const NO_LIMIT_US: i32 = 2_000_000_000;
+
+/// Not a test: this is the code of the process that holds the request.
+#[test]
+fn as_a_child_hold_the_request() {
+    if let Some(journal) = std::env::var_os(HELD) {
+        hold_latency(NO_LIMIT_US, Path::new(&journal)).unwrap();
+    }
+}
+
+#[test]
+fn holder_describes_itself_until_it_is_ended() {
+    if let Err(error) = may_change(setting("dma-latency-us").unwrap(), &Host::live()) {
+        punctual_testing::skip_refused("the device of the latency request", &error);
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let journal = folder.path().join("tune.journal");
+    let file = folder.path().join("tune.journal.holder");
+    let mut child = Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", "as_a_child_hold_the_request"])
+        .env(HELD, &journal)
+        .stdout(Stdio::null())
+        .spawn()
+        .unwrap();
+    let line = loop {
+        let line = std::fs::read_to_string(&file).unwrap_or_default();
+        if line.ends_with('\n') {
+            break line;
+        }
+        let ended = child.try_wait().unwrap();
+        assert!(ended.is_none(), "the holder ended: {ended:?}");
+        std::thread::yield_now();
+    };
+    let start = Host::live().process_start(child.id()).unwrap();
+    let exe = std::env::current_exe().unwrap();
+    let own = format!("{} {start} {NO_LIMIT_US} {}\n", child.id(), exe.display());
+    assert_eq!(line, own);
+    child.kill().unwrap();
+    child.wait().unwrap();
 }

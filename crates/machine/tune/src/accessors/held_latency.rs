@@ -310,3 +310,195 @@ impl Access for HeldLatency {
         ))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::{PermissionsExt, symlink};
+
+    use super::*;
+    use crate::testing::Machine;
+
+    const LINE: &str = "99 6000 5 /usr/bin/punctual\n";
+
+    /// A machine on which process 99 holds the request.
+    fn held() -> Machine {
+        let machine = Machine::controller(true);
+        let rest = "S 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 6000 20";
+        machine.write("proc/99/stat", &format!("99 (punctual) {rest}"));
+        let uid = rustix::process::geteuid().as_raw();
+        machine.write(
+            "proc/99/status",
+            &format!("Uid:\t{uid}\t{uid}\t{uid}\t{uid}\n"),
+        );
+        symlink(
+            "/usr/bin/punctual",
+            machine.host().root().join("proc/99/exe"),
+        )
+        .unwrap();
+        write(&machine, LINE);
+        machine
+    }
+
+    fn write(machine: &Machine, line: &str) {
+        let file = Holder::file(&machine.journal());
+        std::fs::create_dir_all(file.parent().unwrap()).unwrap();
+        std::fs::write(&file, line).unwrap();
+        std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o600)).unwrap();
+    }
+
+    fn read(machine: &Machine) -> Result<String, TuneError> {
+        let journal = machine.journal();
+        let target = Target {
+            files: &Files,
+            host: machine.host(),
+            journal: &journal,
+        };
+        HeldLatency.read(&target, "")
+    }
+
+    #[test]
+    fn holder_is_a_running_process_of_this_user_and_program() {
+        let machine = held();
+        assert_eq!(read(&machine).unwrap(), "5");
+        let journal = machine.journal();
+        let target = Target {
+            files: &Files,
+            host: machine.host(),
+            journal: &journal,
+        };
+        assert_eq!(
+            HeldLatency.remark(&target, "", "5").unwrap(),
+            "process 99 holds /dev/cpu_dma_latency at 5 us until `punctual tune revert`"
+        );
+        for line in [
+            "99 6001 5 /usr/bin/punctual\n",
+            "98 6000 5 /usr/bin/punctual\n",
+            "99 6000 5 /usr/bin/other\n",
+            "99 6000 5 /usr/bin/punctual",
+            "99 6000 -1 /usr/bin/punctual\n",
+            "99 6000 2000000001 /usr/bin/punctual\n",
+            "99 6000 5\n",
+            "",
+        ] {
+            write(&machine, line);
+            assert_eq!(read(&machine).unwrap(), NONE, "{line:?}");
+        }
+        write(&machine, LINE);
+        let exe = machine.host().root().join("proc/99/exe");
+        let with_program = |path: &str| {
+            std::fs::remove_file(&exe).unwrap();
+            symlink(path, &exe).unwrap();
+            read(&machine).unwrap()
+        };
+        // An update replaced the program while it was running.
+        assert_eq!(with_program("/usr/bin/punctual (deleted)"), "5");
+        assert_eq!(with_program("/usr/bin/punctual2"), NONE);
+        assert_eq!(with_program("/usr/bin/punctual"), "5");
+        let uid = rustix::process::geteuid().as_raw() + 1;
+        let of_another = format!("Uid:\t{uid}\t{uid}\t{uid}\t{uid}\n");
+        machine.write("proc/99/status", &of_another);
+        assert_eq!(read(&machine).unwrap(), NONE);
+    }
+
+    #[test]
+    fn line_describes_the_holder_completely() {
+        let holder = Holder::parse(LINE).unwrap();
+        assert_eq!((holder.pid, holder.start, holder.micros), (99, 6000, 5));
+        assert_eq!(holder.line(), LINE);
+        // The path of a program can contain spaces.
+        let spaced = Holder::parse("1 2 0 /a b/c\n").unwrap();
+        assert_eq!(spaced.exe, "/a b/c");
+        let this = Holder::this(7).unwrap();
+        assert_eq!((this.pid, this.micros), (std::process::id(), 7));
+        assert_eq!(Holder::parse(&this.line()).unwrap().exe, this.exe);
+        let exe = std::env::current_exe().unwrap();
+        assert_eq!(Path::new(&this.exe), exe);
+    }
+
+    #[test]
+    fn name_of_a_program_with_a_newline_is_not_used() {
+        let machine = held();
+        let exe = machine.host().root().join("proc/99/exe");
+        std::fs::remove_file(&exe).unwrap();
+        symlink("/usr/bin/pun\nctual", &exe).unwrap();
+        let found = program(&Target::plain(&Files, machine.host()), 99);
+        assert_eq!(found, None);
+        let none = program(&Target::plain(&Files, machine.host()), 98);
+        assert_eq!(none, None);
+    }
+
+    /// In another PID namespace, the holder's process is not visible, but its lock is.
+    #[test]
+    fn locked_file_without_visible_holder_is_an_error() {
+        let machine = held();
+        machine.remove("proc/99");
+        let path = Holder::file(&machine.journal());
+        let holder = Holder::parse(LINE).unwrap();
+        let locked = write_down(&holder, &path).unwrap();
+        let error = read(&machine).unwrap_err().to_string();
+        assert!(error.contains("in another PID namespace"), "{error}");
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), LINE);
+        // A second holder of the same journal is refused.
+        assert!(write_down(&holder, &path).is_err());
+        drop(locked);
+        assert_eq!(read(&machine).unwrap(), NONE);
+        // A shorter line replaces a longer one completely.
+        let short = Holder {
+            exe: "/x".to_owned(),
+            ..holder
+        };
+        write_down(&short, &path).unwrap();
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), "99 6000 5 /x\n");
+    }
+
+    #[test]
+    fn waiting_ends_with_the_condition_or_the_time() {
+        let mut calls = 0;
+        let after_three = || {
+            calls += 1;
+            calls == 3
+        };
+        assert!(soon(Duration::from_secs(3_600), after_three));
+        assert_eq!(calls, 3);
+        let mut calls = 0;
+        let never = || {
+            calls += 1;
+            false
+        };
+        assert!(!soon(TURN * 3, never));
+        assert!(calls > 0);
+        assert!(soon(Duration::ZERO, || true));
+    }
+
+    #[test]
+    fn holder_gets_the_value_and_the_journal() {
+        let machine = Machine::new();
+        let journal = machine.journal();
+        let target = Target {
+            files: &Files,
+            host: machine.host(),
+            journal: &journal,
+        };
+        let words = arguments(&target, 5).map(|word| word.into_string().unwrap());
+        let journal = journal.to_str().unwrap();
+        assert_eq!(
+            words,
+            ["hold-latency", "--latency-us", "5", "--journal", journal]
+        );
+        let file = Holder::file(Path::new("/x/tune.journal"));
+        assert_eq!(file, Path::new("/x/tune.journal.holder"));
+    }
+
+    #[test]
+    fn latency_is_limited_to_what_the_kernel_reports() {
+        for (micros, allowed) in [
+            (-1, false),
+            (0, true),
+            (1, true),
+            (2_000_000_000, true),
+            (2_000_000_001, false),
+        ] {
+            assert_eq!(in_range(&micros), allowed, "{micros}");
+        }
+    }
+}

@@ -8,14 +8,20 @@ mod dirty;
 mod eee;
 mod held_latency;
 mod idle_limit;
+#[cfg(test)]
+mod instance_tests;
 mod irq;
 mod irqbalance;
 mod links;
 mod one_file;
 mod partition;
+#[cfg(test)]
+mod partition_tests;
 mod priority;
 mod smt;
 mod turbo;
+#[cfg(test)]
+mod value_tests;
 
 use punctual_model::{SETTINGS, Setting};
 

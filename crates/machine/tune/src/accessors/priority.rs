@@ -224,6 +224,54 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
+    /// Returns the text of a thread's file `stat`.
+    fn stat(nice: i32, priority: u8, policy: u32) -> String {
+        format!(
+            "7 (x y) S 2 0 0 0 -1 69238848 0 0 0 0 13 76 0 0 20 {nice} 1 0 21 0 0 1 0 0 0 0 0 0 \
+             0 2147483647 0 1 0 0 17 0 {priority} {policy} 0 0"
+        )
+    }
+
+    #[test]
+    fn policies_of_threads_are_those_that_can_be_restored() {
+        let machine = crate::testing::Machine::new();
+        let read = |text: &str, instance: &str| {
+            machine.write("proc/7/stat", text);
+            let target = Target::plain(&crate::fs::Files, machine.host());
+            ThreadPriority
+                .read(&target, instance)
+                .map_err(|error| error.to_string())
+        };
+        let own = "7/21/x y";
+        for (nice, priority, policy, word) in [
+            (0, 0, 0, "other"),
+            (-7, 0, 0, "other:-7"),
+            (0, 50, 1, "fifo:50"),
+            (0, 99, 2, "rr:99"),
+            (3, 0, 3, "batch:3"),
+            (0, 0, 5, "idle"),
+        ] {
+            let found = read(&stat(nice, priority, policy), own);
+            assert_eq!(found.as_deref(), Ok(word));
+        }
+        for (nice, policy) in [(1, 5), (0, 6), (0, 4)] {
+            let error = read(&stat(nice, 0, policy), own).unwrap_err();
+            let why = "thread-priority@x y (7) cannot be changed: its policy could not be restored";
+            assert!(error.starts_with(why), "{error}");
+        }
+        for other in ["7/22/x y", "8/21/x y", "7", "a/21/x", ""] {
+            let error = read(&stat(0, 0, 0), other).unwrap_err();
+            assert!(error.ends_with("the thread has ended"), "{other}: {error}");
+            let target = Target::plain(&crate::fs::Files, machine.host());
+            assert!(ThreadPriority.is_gone(&target, other), "{other}");
+        }
+        let target = Target::plain(&crate::fs::Files, machine.host());
+        assert!(!ThreadPriority.is_gone(&target, own));
+        let error = ThreadPriority.write(&target, own, "fifo:0").unwrap_err();
+        assert!(matches!(error, TuneError::Invalid { .. }), "{error}");
+        assert_eq!(word(Policy::Idle).as_deref(), Some("idle"));
+    }
+
     #[test]
     fn policies_are_read_as_they_are_written() {
         for text in ["fifo:50", "rr:1", "other", "other:-5", "batch:19", "idle"] {

@@ -274,6 +274,130 @@ mod tests {
         }
     }
 
+    fn block(lines: &str) -> String {
+        let mut block = format!("{HEADER}{lines}");
+        block.extend(std::iter::repeat_n('#', SIZE - block.len()));
+        block
+    }
+
+    #[test]
+    fn environment_blocks_are_parsed_as_grub_writes_them() {
+        let parsed = |lines: &str| environment(&block(lines));
+        let pair = |name: &str, value: &str| (name.to_owned(), value.to_owned());
+        assert_eq!(parsed(""), Some(Vec::new()));
+        assert_eq!(
+            parsed("a=1\n# comment\n\nb=x=y\nc=\n"),
+            Some(vec![pair("a", "1"), pair("b", "x=y"), pair("c", "")])
+        );
+        // A backslash escapes a newline or another backslash.
+        assert_eq!(
+            parsed("a=1\\\n2\nb=\\\\\nc=3\n"),
+            Some(vec![pair("a", "1\n2"), pair("b", "\\"), pair("c", "3")])
+        );
+        for wrong in [
+            "".to_owned(),
+            HEADER.to_owned(),
+            block("").replace("GRUB", "grub"),
+            block("") + "#",
+            block("")[..SIZE - 1].to_owned(),
+            block("no value\n"),
+        ] {
+            assert_eq!(environment(&wrong), None, "{wrong}");
+        }
+    }
+
+    #[test]
+    fn choice_is_written_as_long_as_the_block_has_room() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("boot/grub/grubenv");
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        let host = Host::new(folder.path());
+        let grub = Grub {
+            folder: "/boot/grub",
+            entry: Vec::new(),
+        };
+        let needed = HEADER.len() + "a=\n".len() + "next_entry=id\n".len();
+        for (length, fits) in [(0, true), (SIZE - needed, true), (SIZE - needed + 1, false)] {
+            let lines = format!(
+                "a={}\n",
+                "\\\\".repeat(length % 2) + &"x".repeat(length - length % 2 * 2)
+            );
+            let before = block(&lines);
+            std::fs::write(&path, &before).unwrap();
+            let chosen = grub.choose(&host, Some("id"));
+            let after = std::fs::read_to_string(&path).unwrap();
+            if fits {
+                chosen.unwrap();
+                assert_eq!(after.len(), SIZE);
+                let variables = environment(&after).unwrap();
+                assert_eq!(variables[0], environment(&before).unwrap()[0]);
+                assert_eq!(variables[1], (NEXT.to_owned(), "id".to_owned()));
+                // Choosing again replaces the choice, and withdrawing it leaves an empty variable.
+                grub.choose(&host, Some("i2")).unwrap();
+                assert!(!grub.forget(&host, "id").unwrap());
+                assert!(grub.forget(&host, "i2").unwrap());
+                let after = std::fs::read_to_string(&path).unwrap();
+                let next = &environment(&after).unwrap()[1..];
+                assert_eq!(next, [(NEXT.to_owned(), String::new())]);
+            } else {
+                assert_eq!(after, before, "nothing is written");
+                let error = chosen.unwrap_err();
+                assert!(error.to_string().contains("has no room"), "{error}");
+            }
+        }
+        std::fs::write(&path, "short").unwrap();
+        let error = grub.choose(&host, None).unwrap_err();
+        assert!(error.to_string().contains("not an environment"), "{error}");
+        std::fs::remove_file(&path).unwrap();
+        let error = grub.choose(&host, None).unwrap_err();
+        assert!(error.to_string().contains("no longer exists"), "{error}");
+    }
+
+    #[test]
+    fn commands_that_load_a_kernel_are_known() {
+        for command in ["linux", "linux16", "linuxefi"] {
+            let line = format!("\t{command}\t /vmlinuz  root=/dev/a ro");
+            assert_eq!(
+                kernel_of(&line),
+                Some((command, "/vmlinuz", " root=/dev/a ro"))
+            );
+        }
+        for other in ["initrd /a b", "linux", "linux /vmlinuz", "", "linuxx /a b"] {
+            assert_eq!(kernel_of(other), None, "{other}");
+        }
+    }
+
+    /// Several entries can load the running kernel, for example one for recovery.
+    #[test]
+    fn running_entry_has_the_fewest_other_words() {
+        let entry = |name: &str, words: &str| {
+            format!("  menuentry '{name}' {{\n\tlinux /vmlinuz-6 {words}\n\tinitrd /i\n  }}\n")
+        };
+        let older = "menuentry 'older' {\n\tlinux /vmlinuz-5 root=1 ro quiet\n}\n";
+        let line = "BOOT_IMAGE=(hd0,gpt2)/vmlinuz-6 root=1 ro quiet";
+        let recovery = entry("recovery", "root=1 ro single nomodeset");
+        let usual = entry("usual", "root=1 ro quiet $vt_handoff");
+        let copy = entry("copy", "root=1 ro quiet");
+        let first = |config: &str, line: &str| {
+            let lines = running(config, line)?;
+            Some((lines.len(), lines[0].trim().to_owned()))
+        };
+        let named = |name: &str| Some((4, format!("menuentry '{name}' {{")));
+        for order in [
+            [older, &recovery, &usual],
+            [&usual, older, &recovery],
+            [&recovery, &usual, older],
+        ] {
+            let config = format!("set a=b\n}}\n{}fi\n", order.concat());
+            assert_eq!(first(&config, line), named("usual"), "{config}");
+        }
+        // Of two equal entries, the first one is taken.
+        assert_eq!(first(&(usual.clone() + &copy), line), named("usual"));
+        assert_eq!(first(&(copy + &usual), line), named("copy"));
+        assert_eq!(first(older, line), None);
+        assert_eq!(first(&usual, "root=1 ro quiet"), None);
+    }
+
     #[test]
     fn block_error_is_named() {
         for (why, text) in [

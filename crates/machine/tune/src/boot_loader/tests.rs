@@ -300,3 +300,140 @@ fn systemd_boot_boots_an_entry_once() {
     put_back(&host, &files[0]).unwrap();
     assert_eq!(all(folder.path()), before);
 }
+
+#[test]
+fn units_quote_what_systemd_would_interpret() {
+    let (_folder, host) = tree(&[("etc/systemd/system/x", b"")]);
+    let unit_of = |command: &[&str], needs: &str| {
+        let command: Vec<String> = command.iter().map(|word| (*word).to_owned()).collect();
+        let request = UnitRequest {
+            name: "p",
+            description: "D",
+            command: &command,
+            needs: Path::new(needs),
+        };
+        unit(&host, &request)
+    };
+    let files = unit_of(&["/p", "a b", "", "x\"y", "c\\d", "a-_./=:@"], "/a b%").unwrap();
+    let line = "\nExecStart=/p \"a b\" \"\" \"x\\\"y\" \"c\\\\d\" a-_./=:@\n";
+    assert!(files[0].after.contains(line), "{}", files[0].after);
+    assert!(files[0].after.contains("\nRequiresMountsFor=\"/a b%%\"\n"));
+    assert!(files[0].after.starts_with("[Unit]\nDescription=D\n"));
+    assert_eq!(files[0].path, "/etc/systemd/system/p.service");
+    assert_eq!(
+        files[1].path,
+        "/etc/systemd/system/multi-user.target.d/p.conf"
+    );
+    assert_eq!(files[1].after, "[Unit]\nWants=p.service\n");
+    assert!(!files[0].made_folder && files[1].made_folder);
+    for (command, needs) in [(&["a\nb"][..], "/x"), (&["a"], "/x\n")] {
+        let error = unit_of(command, needs).unwrap_err();
+        assert!(error.to_string().contains("control characters"), "{error}");
+    }
+}
+
+#[test]
+fn entry_of_systemd_boot_is_that_of_the_running_kernel() {
+    let vendor = "4a67b082-0a4c-41cf-b6c7-440b29bb8c4f";
+    let detected = |variables: &[(&str, &str)], entry: &str| {
+        let mut files: Vec<(String, Vec<u8>)> = variables
+            .iter()
+            .map(|(name, text)| {
+                (
+                    format!("sys/firmware/efi/efivars/{name}-{vendor}"),
+                    efi(text),
+                )
+            })
+            .collect();
+        files.push((
+            entry.to_owned(),
+            b"title A\n\nlinux /k\noptions a\noptions b=1\n".to_vec(),
+        ));
+        let files: Vec<_> = files
+            .iter()
+            .map(|(path, all)| (path.as_str(), all.as_slice()))
+            .collect();
+        let (_folder, host) = tree(&files);
+        let loader = Loader::detect(&host);
+        match loader.by_hand() {
+            Some(why) => why.to_owned(),
+            None => loader.entries(&host, &[entry_with_words()]).unwrap()[0]
+                .after
+                .clone(),
+        }
+    };
+    fn entry_with_words() -> BootEntry {
+        entry("p", "b=2")
+    }
+    let info = ("LoaderInfo", "systemd-boot 255");
+    let selected = ("LoaderEntrySelected", "a.conf");
+    let after = "title punctual: b=2\n\nlinux /k\noptions a b=2\n";
+    for folder in ["boot", "efi", "boot/efi"] {
+        let path = format!("{folder}/loader/entries/a.conf");
+        assert_eq!(detected(&[info, selected], &path), after);
+    }
+    for (variables, why) in [
+        (&[selected][..], "systemd-boot did not boot this machine"),
+        (
+            &[("LoaderInfo", "rEFInd 0.14"), selected],
+            "rEFInd 0.14 booted this machine",
+        ),
+        (&[info], "the booted entry is unknown"),
+        (
+            &[info, ("LoaderEntrySelected", "../a.conf")],
+            "is not the name of an entry",
+        ),
+        (
+            &[info, ("LoaderEntrySelected", "b.conf")],
+            "no file for the entry b.conf",
+        ),
+    ] {
+        let found = detected(variables, "boot/loader/entries/a.conf");
+        assert!(found.contains(why), "{found}");
+        assert!(found.contains("; GRUB: no /boot/grub2/grub.cfg"), "{found}");
+    }
+}
+
+#[test]
+fn files_are_put_back_only_from_what_was_written() {
+    let (folder, host) = tree(&[("etc/old", b"before")]);
+    let path = folder.path().join("etc/old");
+    let old = file(&host, "/etc/old", |before| format!("{}+", before.unwrap())).unwrap();
+    assert_eq!(
+        (old.before.as_deref(), old.after.as_str()),
+        (Some("before"), "before+")
+    );
+    write(&host, &old).unwrap();
+    assert_eq!(std::fs::read_to_string(&path).unwrap(), "before+");
+    put_back(&host, &old).unwrap();
+    assert_eq!(std::fs::read_to_string(&path).unwrap(), "before");
+    std::fs::remove_file(&path).unwrap();
+    let error = put_back(&host, &old).unwrap_err();
+    assert!(matches!(error, BootError::Changed { .. }), "{error}");
+    // A folder that was made for the file is removed, unless it has other files by then.
+    let new = file(&host, "/etc/new/a", |before| {
+        before.unwrap_or("x").to_owned()
+    })
+    .unwrap();
+    assert!(new.made_folder && new.before.is_none() && !old.made_folder);
+    let made = folder.path().join("etc/new");
+    for stays in [false, true] {
+        write(&host, &new).unwrap();
+        if stays {
+            std::fs::write(made.join("other"), "").unwrap();
+        }
+        put_back(&host, &new).unwrap();
+        assert!(!made.join("a").exists());
+        assert_eq!(made.exists(), stays);
+    }
+    let loader = Loader::ByHand("why".to_owned());
+    let steps = |words: &str| loader.steps(&entry("a", words));
+    assert_eq!(
+        steps("")[0],
+        "boot the machine once without additional parameters"
+    );
+    assert!(steps("b=c")[0].contains("with `b=c`"));
+    loader.choose(&host, "a", &no_program).unwrap();
+    assert!(!loader.forget(&host, "a", &no_program).unwrap());
+    assert_eq!(loader.kind(), BootLoader::ByHand);
+}

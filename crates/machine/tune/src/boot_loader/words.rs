@@ -85,6 +85,32 @@ mod tests {
     }
 
     #[test]
+    fn length_of_words_is_limited() {
+        assert!(check_words(&"a".repeat(1_000)).is_ok());
+        let error = check_words(&"a".repeat(1_001)).unwrap_err().to_string();
+        assert!(error.contains("longer than 1,000 bytes"), "{error}");
+        assert!(check_words("").is_ok() && check_words("a_-.,=:/@+^%1 b").is_ok());
+        let error = check_words("a\"").unwrap_err().to_string();
+        assert!(error.contains("use only letters, digits"), "{error}");
+    }
+
+    #[test]
+    fn only_words_of_other_arms_are_foreign() {
+        let foreign = |line: &str, arm: &str| differs(line, arm, &["a=1 b", "c"], "ro c");
+        assert_eq!(foreign("ro", ""), None);
+        assert_eq!(foreign("ro b", "b"), None, "it is the arm's own");
+        assert_eq!(foreign("ro c", ""), None, "it is usual");
+        assert_eq!(foreign("ro b", "").as_deref(), Some("with b"));
+        assert_eq!(foreign("b a=1", "a=1").as_deref(), Some("with b"));
+        // Of a parameter that can be repeated, another one is no reason.
+        assert_eq!(
+            differs("console=x", "console=y", &[], "").as_deref(),
+            Some("without console=y")
+        );
+        assert_eq!(differs("console=y console=x", "console=y", &[], ""), None);
+    }
+
+    #[test]
     fn a_boot_with_other_words_is_known() {
         let usual = "BOOT_IMAGE=/vmlinuz ro quiet";
         let others = ["preempt=lazy"];

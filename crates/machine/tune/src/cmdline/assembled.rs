@@ -209,6 +209,41 @@ mod tests {
     use super::*;
 
     #[test]
+    fn related_parameter_that_stays_is_named() {
+        let notes = |line: &str, added: &[&str]| {
+            let added: Vec<String> = added.iter().map(|word| (*word).to_owned()).collect();
+            let changes = Changes::new(&added, &[]).unwrap();
+            remarks(&[vec!["quiet"], line.split(' ').collect()], &changes)
+        };
+        let stays = |other: &str, added: &str| {
+            format!("{other} stays on the command line: check that it fits {added}")
+        };
+        assert_eq!(
+            notes("ro nohz_full=1", &["audit=0", "isolcpus=2"]),
+            [stays("nohz_full=1", "isolcpus=2")]
+        );
+        assert_eq!(
+            notes("isolcpus=1 ro", &["nohz_full=2"]),
+            [stays("isolcpus=1", "nohz_full=2")]
+        );
+        for (line, added) in [
+            ("ro", &["isolcpus=2"][..]),
+            ("isolcpus=1", &["isolcpus=2"]),
+            ("isolcpus=1 nohz_full=1", &["audit=0"]),
+            ("isolcpus=1 nohz_full=1", &[]),
+            ("isolcpus=1 nohz_full=1", &["nohz_full=2", "isolcpus=2"]),
+        ] {
+            assert_eq!(notes(line, added), [""; 0], "{line} {added:?}");
+        }
+    }
+
+    #[test]
+    fn parts_of_shell_expressions_are_no_parameters() {
+        assert!(is_text("a=1") && is_text("a\\b") && is_text(""));
+        assert!(!is_text("}\\$B") && !is_text("\\$B"));
+    }
+
+    #[test]
     fn losing_occurrences_are_named() {
         let line = [
             "isolcpus=1",

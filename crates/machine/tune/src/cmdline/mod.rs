@@ -8,8 +8,12 @@
 mod assembled;
 mod error;
 mod form;
+#[cfg(test)]
+mod form_tests;
 mod grub;
 mod loaders;
+#[cfg(test)]
+mod loaders_tests;
 mod places;
 #[cfg(test)]
 mod places_tests;

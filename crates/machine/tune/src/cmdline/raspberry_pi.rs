@@ -145,3 +145,158 @@ fn is_viable(tree: &Tree, folder: &str, prefix: &str, kernel: &Values) -> bool {
     };
     named.iter().any(is_kernel) && named.iter().any(|name| name.ends_with(".dtb"))
 }
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+
+    /// Returns the file, or the reason why it is unclear.
+    fn found(files: &[(&str, &str)]) -> String {
+        let root = tempfile::tempdir().unwrap();
+        for (name, text) in files {
+            let path = root.path().join("boot").join(name);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, text).unwrap();
+        }
+        let found = find(&Tree::at(root.path())).unwrap();
+        match found.unclear {
+            Some((file, why)) => {
+                assert_eq!(file, "/boot/config.txt");
+                assert!(found.sources.is_empty());
+                why.to_string()
+            }
+            None => {
+                assert!(found.notes[0].contains(" must stay one line"));
+                found.sources[0].path.clone()
+            }
+        }
+    }
+
+    fn of(config: &str, others: &[&str]) -> String {
+        let mut files = vec![
+            ("config.txt", config),
+            ("cmdline.txt", ""),
+            ("a", ""),
+            ("b", ""),
+        ];
+        files.extend(others.iter().map(|other| (*other, "")));
+        found(&files)
+    }
+
+    #[test]
+    fn filters_decide_which_lines_apply() {
+        let usual = "/boot/cmdline.txt";
+        for (config, file) in [
+            ("", usual),
+            ("cmdline=a\r\n", "/boot/a"),
+            ("[all]\ncmdline=a\n", "/boot/a"),
+            ("[none]\ncmdline=a\n[all]\ncmdline=b\n", "/boot/b"),
+            ("[tryboot]\ncmdline=a\n", usual),
+            ("[none]\n[pi4]\ncmdline=cmdline.txt\n", usual),
+            ("cmdline=a\n[pi4]\ncmdline=a\n", "/boot/a"),
+            ("[pi4]\ncmdline=a\n[all]\ncmdline=a\n", "/boot/a"),
+            (" cmdline=a\n", usual),
+            ("cmdlines=a\n", usual),
+        ] {
+            assert_eq!(of(config, &[]), file, "{config}");
+        }
+        for config in [
+            "[pi4]\ncmdline=a\n",
+            "cmdline=a\n[pi4]\ncmdline=b\n",
+            "cmdline=a\n[pi4]\ncmdline=a\n[pi5]\ncmdline=b\n",
+        ] {
+            let why = of(config, &[]);
+            assert!(why.starts_with("it sets cmdline= below a filter"), "{why}");
+        }
+        let why = of("[pi4]\nos_prefix=x/\n", &[]);
+        assert!(
+            why.starts_with("it sets os_prefix= below a filter"),
+            "{why}"
+        );
+    }
+
+    #[test]
+    fn included_files_are_read_where_they_are_included() {
+        let with = |config: &str, more: &str| {
+            let files = [
+                ("config.txt", config),
+                ("more.txt", more),
+                ("cmdline.txt", ""),
+                ("a", ""),
+                ("b", ""),
+            ];
+            found(&files)
+        };
+        for (config, more, file) in [
+            ("include more.txt\n", "cmdline=a\n", "/boot/a"),
+            ("include more.txt\ncmdline=b\n", "cmdline=a\n", "/boot/b"),
+            ("cmdline=b\ninclude  more.txt \n", "cmdline=a\n", "/boot/a"),
+            (
+                "[none]\ninclude more.txt\n",
+                "cmdline=a\n",
+                "/boot/cmdline.txt",
+            ),
+            // In an included file, `all` means what applied to the line that includes it.
+            ("include more.txt\ncmdline=b\n", "[none]\n", "/boot/b"),
+            (
+                "include more.txt\n",
+                "[none]\n[all]\ncmdline=a\n",
+                "/boot/a",
+            ),
+            ("include none.txt\n", "", "/boot/cmdline.txt"),
+        ] {
+            assert_eq!(with(config, more), file, "{config} {more}");
+        }
+        let why = with("[pi4]\ninclude more.txt\n", "[all]\ncmdline=a\n");
+        assert!(why.starts_with("it sets cmdline= below a filter"), "{why}");
+        // The firmware's limit of nested files.
+        let chain = |depth: usize| {
+            let mut files: Vec<(String, String)> = (0..depth)
+                .map(|n| (format!("c{n}"), format!("include c{}\n", n + 1)))
+                .collect();
+            files[0].0 = "config.txt".to_owned();
+            files.push((format!("c{depth}"), "cmdline=a\n".to_owned()));
+            files.push(("a".to_owned(), String::new()));
+            files.push(("cmdline.txt".to_owned(), String::new()));
+            let files: Vec<_> = files
+                .iter()
+                .map(|(a, b)| (a.as_str(), b.as_str()))
+                .collect();
+            found(&files)
+        };
+        assert_eq!(chain(4), "/boot/a");
+        assert_eq!(chain(5), "/boot/cmdline.txt");
+    }
+
+    #[test]
+    fn prefix_needs_a_kernel_and_a_device_tree() {
+        let prefix = "os_prefix=rt/\n";
+        let all = ["rt/cmdline.txt", "rt/kernel8.img", "rt/a.dtb"];
+        assert_eq!(of(prefix, &all), "/boot/rt/cmdline.txt");
+        for lacking in [&all[..1], &all[..2], &["rt/cmdline.txt", "rt/a.dtb"]] {
+            let why = of(prefix, lacking);
+            assert!(why.starts_with("os_prefix=rt/ does not lead"), "{why}");
+        }
+        let named = ["rt/cmdline.txt", "rt/vmlinuz", "rt/a.dtb"];
+        assert!(of(prefix, &named).starts_with("os_prefix=rt/"));
+        for filter in ["", "[pi4]\n"] {
+            let config = format!("{prefix}{filter}kernel=vmlinuz\n");
+            assert_eq!(of(&config, &named), "/boot/rt/cmdline.txt", "{filter}");
+        }
+        for other in ["rt/kernel8.txt", "rt/xkernel8.img"] {
+            let why = of(prefix, &["rt/cmdline.txt", other, "rt/a.dtb"]);
+            assert!(why.starts_with("os_prefix=rt/"), "{other}: {why}");
+        }
+        // A prefix need not be a folder.
+        let flat = ["rt-cmdline.txt", "rt-kernel.img", "rt-a.dtb"];
+        assert_eq!(of("os_prefix=rt-\n", &flat), "/boot/rt-cmdline.txt");
+        let gone = ["rt/kernel8.img", "rt/a.dtb"];
+        assert_eq!(
+            of(prefix, &gone),
+            "it names rt/cmdline.txt, which does not exist"
+        );
+        assert!(of("cmdline=/etc/passwd\n", &[]).starts_with("it names /etc"));
+    }
+}

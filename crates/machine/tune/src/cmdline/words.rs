@@ -231,7 +231,76 @@ mod tests {
     }
 
     #[test]
+    fn quotes_keep_a_word_together() {
+        for (text, expected) in [
+            ("", &[][..]),
+            ("  ", &[]),
+            ("a", &[(0, "a")]),
+            (" a  b\t", &[(1, "a"), (4, "b")]),
+            ("x=\"b c\" d", &[(0, "x=\"b c\""), (8, "d")]),
+            ("\"a b", &[(0, "\"a b")]),
+            ("a -- b", &[(0, "a")]),
+            ("a --b", &[(0, "a"), (2, "--b")]),
+        ] {
+            assert_eq!(words(text), expected, "{text:?}");
+        }
+    }
+
+    #[test]
+    fn changes_name_each_parameter_once() {
+        let texts = |all: &[&str]| all.iter().map(|one| (*one).to_owned()).collect::<Vec<_>>();
+        let new = |add: &[&str], remove: &[&str]| Changes::new(&texts(add), &texts(remove));
+        let changes = new(&["a=1", "b", "a=1", "a=2"], &["c"]).unwrap();
+        assert_eq!(changes.added(), ["a=1", "b", "a=2"]);
+        assert_eq!(changes.removed(), ["c"]);
+        assert!(!changes.is_empty());
+        assert!(!new(&["a"], &[]).unwrap().is_empty() && !new(&[], &["a"]).unwrap().is_empty());
+        assert!(new(&[], &[]).unwrap().is_empty());
+        // The kernel takes - and _ in a name as the same character.
+        let error = new(&["rcu-nocbs=1"], &["rcu_nocbs"]).unwrap_err();
+        assert!(matches!(error, CmdlineError::Contradiction { .. }));
+        let error = new(&[], &["a=1"]).unwrap_err().to_string();
+        assert!(error.contains("a name without a value"), "{error}");
+        let error = new(&[&"$".repeat(100)], &[]).unwrap_err().to_string();
+        assert!(error.contains(&format!("'{}'", "$".repeat(60))), "{error}");
+        assert_eq!((name_of("a=b=c"), name_of("a")), ("a", "a"));
+    }
+
+    #[test]
+    fn an_edit_decides_about_each_word() {
+        let words = ["isolcpus=1", "a", "audit=0", "isolcpus=2", "audit=1"];
+        let becomes = |edit: &WordEdit| {
+            let kept = (0..words.len()).filter_map(|place| edit.apply(&words, place));
+            kept.map(str::to_owned).collect::<Vec<_>>().join(" ")
+        };
+        let edit = |kind: fn(String) -> WordEdit, text: &str| becomes(&kind(text.to_owned()));
+        assert_eq!(edit(WordEdit::Add, "b"), words.join(" "));
+        assert_eq!(edit(WordEdit::Remove, "audit"), "isolcpus=1 a isolcpus=2");
+        let replaced = edit(WordEdit::Replace, "isolcpus=3");
+        assert_eq!(replaced, "isolcpus=3 a audit=0 audit=1");
+        let replaced = edit(WordEdit::Replace, "audit=2");
+        assert_eq!(replaced, "isolcpus=1 a isolcpus=2 audit=2");
+        assert_eq!(edit(WordEdit::Replace, "b=1"), words.join(" "));
+    }
+
+    #[test]
     fn references_end_with_the_name() {
+        for (word, refer) in [
+            ("$A", true),
+            ("x$A", true),
+            ("$B$A", true),
+            ("$A-b", true),
+            ("${A:-x}", true),
+            ("\\$A", true),
+            ("$A_B", false),
+            ("$A1", false),
+            ("$", false),
+            ("${", false),
+            ("$ A", false),
+            ("", false),
+        ] {
+            assert_eq!(refers(word, "A"), refer, "{word}");
+        }
         assert!(refers("$tuned_params", "tuned_params") && refers("a${x}b", "x"));
         assert!(refers("${A:+$A", "A") && !refers("$AB", "A") && !refers("A", "A"));
     }

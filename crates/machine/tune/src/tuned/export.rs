@@ -175,6 +175,9 @@ impl Writer<'_> {
             }
             return Ok(());
         }
+        if matches!(setting.location, Location::Special { .. }) {
+            return Err(without_option(setting));
+        }
         let form = row.map_or(Form::Same, |row| row.form);
         let form = if form == Form::Bias { Form::Same } else { form };
         let value = to_tuned(setting, form, &wish.value)?;

@@ -7,13 +7,21 @@ mod conf;
 #[cfg(test)]
 mod exchange_tests;
 mod export;
+#[cfg(test)]
+mod export_tests;
 mod import;
+#[cfg(test)]
+mod import_tests;
 mod imported;
 mod load;
 mod table;
 #[cfg(test)]
+mod table_tests;
+#[cfg(test)]
 mod tests;
 mod words;
+#[cfg(test)]
+mod words_tests;
 
 pub use export::TunedExport;
 pub use imported::{NotImported, TunedImport};

@@ -6,6 +6,7 @@
 use punctual_model::{CpuSet, Location, SETTINGS, Setting, Values, unmask};
 
 use super::words::{MEASURED, MEASURED_MASK, OTHERS, OTHERS_MASK};
+use crate::access::on_or_off;
 use crate::pattern::Pattern;
 
 /// How the values of an option and of its setting differ.
@@ -256,7 +257,6 @@ pub(super) fn paths_of(setting: &Setting, selector: Option<&str>) -> Option<Vec<
 pub(super) fn to_setting(setting: &Setting, form: Form, value: &str) -> Result<String, String> {
     let name = setting.name;
     let wrong = || format!("{name} takes {}", setting.values.takes());
-    let number = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit()) && !text.is_empty();
     if value.starts_with(['>', '<']) {
         return Err("a limit for the value that the machine has is not supported".to_owned());
     }
@@ -276,7 +276,7 @@ pub(super) fn to_setting(setting: &Setting, form: Form, value: &str) -> Result<S
             let is_word = matches!(value, "on" | "off");
             return is_word.then(|| value.to_owned()).ok_or_else(wrong);
         }
-        Form::Latency if number(value) => {
+        Form::Latency if is_number(value) => {
             let number = value
                 .parse::<u32>()
                 .ok()
@@ -318,11 +318,15 @@ pub(super) fn to_setting(setting: &Setting, form: Form, value: &str) -> Result<S
                 .map(|cpus| cpus.to_string())
                 .ok_or_else(|| format!("the value is not {kind} of CPUs"))
         }
-        Values::Between { .. } => number(value).then(|| value.to_owned()).ok_or_else(wrong),
-        Values::Own(_) if number(value) && value != "0" => Ok(value.to_owned()),
+        Values::Between { .. } => is_number(value).then(|| value.to_owned()).ok_or_else(wrong),
+        Values::Own(_) if is_number(value) && value != "0" => Ok(value.to_owned()),
         Values::Own(_) => Err(wrong()),
         _ => plain(setting, value),
     }
+}
+
+fn is_number(text: &str) -> bool {
+    !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit())
 }
 
 /// Returns a value that does not depend on the machine, or a word that the kernel may list.
@@ -363,11 +367,14 @@ pub(super) fn to_tuned(setting: &Setting, form: Form, value: &str) -> Result<Str
             let bias = BIASES.iter().find(|(_, own)| *own == number);
             Ok(bias.map_or(number, |(name, _)| (*name).to_owned()))
         }
-        (Form::Inverted, _) => match setting.values.plain(value).as_deref() {
-            Some("1") => Ok("0".to_owned()),
-            Some("0") => Ok("1".to_owned()),
-            _ => Err(wrong()),
-        },
+        (Form::Inverted | Form::OnOff, _) => {
+            let word = on_or_off(setting, value).map_err(|_| wrong())?;
+            Ok(match (form, word.as_str()) {
+                (Form::Inverted, "on") => "0".to_owned(),
+                (Form::Inverted, _) => "1".to_owned(),
+                _ => word,
+            })
+        }
         (Form::Percent, _) => value.strip_suffix('%').map(str::to_owned).ok_or_else(wrong),
         (form, Values::Mask | Values::List) => {
             let is_list = form == Form::List || setting.values == Values::List;
@@ -391,13 +398,10 @@ pub(super) fn to_tuned(setting: &Setting, form: Form, value: &str) -> Result<Str
                 setting.values.holds(value) && !value.contains(['<', '>', '|', '$', '#', '\\']);
             is_plain.then(|| value.to_owned()).ok_or_else(wrong)
         }
-        (_, Values::Own(_)) => Ok(value.to_owned()),
-        (_, Values::Between { .. }) => {
-            let is_number = value.bytes().all(|byte| byte.is_ascii_digit());
-            is_number.then(|| value.to_owned()).ok_or_else(|| {
-                "the limits of the hardware are known only on the machine".to_owned()
-            })
-        }
+        (_, Values::Own(_)) => is_number(value).then(|| value.to_owned()).ok_or_else(wrong),
+        (_, Values::Between { .. }) => is_number(value)
+            .then(|| value.to_owned())
+            .ok_or_else(|| "the limits of the hardware are known only on the machine".to_owned()),
         _ => setting.values.plain(value).ok_or_else(wrong),
     }
 }
