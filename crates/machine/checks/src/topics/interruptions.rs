@@ -33,7 +33,7 @@ pub(super) const TICK_DEPENDENCIES: Check = Check {
             note: "a periodic thread has its own timer interrupts in any case",
         },
     ],
-    reboot: "; remove the reason: move the second thread to another CPU, end the perf event or the \
+    reboot: "remove the reason: move the second thread to another CPU, end the perf event or the \
              CPU-time timer",
     ..BASE
 };
