@@ -10,3 +10,4 @@ mod explained;
 mod machines;
 mod settings;
 mod trees;
+mod whole;
