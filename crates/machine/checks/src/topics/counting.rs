@@ -158,6 +158,27 @@ mod tests {
             ("NMI", "Non-maskable interrupts", Source::Counters),
             ("MCP", "Machine check polls", Source::Other),
             ("", "", Source::Other),
+            ("17", "GICv2 17 Level mct_tick0", Source::Timer),
+            ("3", "GIC 3 gp_timer", Source::Timer),
+            ("4", "GIC 4 percpu-dmtimer", Source::Timer),
+            ("5", "GIC 5 gt, clockevent", Source::Timer),
+            ("24", "GICv3 24 Level armv8_pmuv3", Source::Counters),
+            ("6", "RISC-V INTC 13 Edge riscv-pmu", Source::Counters),
+            ("9", "IPI-cascade", Source::OtherCpu),
+            ("PMI", "Performance monitoring interrupts", Source::Counters),
+            ("HVS", "Hyper-V stimer0 interrupts", Source::Timer),
+            ("BCT", "broadcast timer", Source::Timer),
+            ("CLK", "s390 clock comparator", Source::Timer),
+            ("TMR", "s390 CPU timer", Source::Timer),
+            ("IWI", "IRQ work interrupts", Source::OtherCpu),
+            ("DBL", "Doorbell interrupts", Source::OtherCpu),
+            ("EXC", "External calls", Source::OtherCpu),
+            ("EMS", "Emergency signals", Source::OtherCpu),
+            ("CAL", "Function call interrupts", Source::OtherCpu),
+            ("TLB", "TLB shootdowns", Source::OtherCpu),
+            ("I/O", "s390 I/O", Source::Device),
+            ("AIO", "s390 adapter I/O", Source::Device),
+            ("THR", "Threshold APIC interrupts", Source::Other),
         ] {
             let row = CounterDelta {
                 id: id.to_owned(),
@@ -166,5 +187,24 @@ mod tests {
             };
             assert_eq!(source(&row), expected, "{id}: {name}");
         }
+    }
+
+    #[test]
+    fn counts_of_a_source_are_added() {
+        let row = |id: &str, count| CounterDelta {
+            id: id.to_owned(),
+            name: id.to_owned(),
+            count,
+        };
+        let cpu = CpuInterference {
+            interrupts: vec![row("RES", 3), row("CAL", 4), row("24", 50), row("LOC", 600)],
+            ..CpuInterference::default()
+        };
+        assert_eq!(from(&cpu, Source::OtherCpu), 7);
+        assert_eq!(from(&cpu, Source::Timer), 600);
+        assert_eq!(from(&cpu, Source::Device), 50);
+        assert_eq!(from(&cpu, Source::Counters), 0);
+        assert_eq!(seconds(Nanos::from_millis(250)), 0.25);
+        assert!(seconds(Nanos(0)) > 0.0);
     }
 }
