@@ -224,6 +224,7 @@ fn finding(
         others: &none,
         files: running.unwrap_or(&nothing),
         version: None,
+        rt: None,
     };
     Finding {
         id: id(option.option),

@@ -129,6 +129,32 @@ fn each_problem_says_what_to_do() {
     assert_eq!(silent, BTreeSet::from(WITHOUT_ADVICE));
 }
 
+/// With PREEMPT_RT, polling keeps other threads off the CPU.
+#[test]
+fn advice_on_polling_depends_on_the_kernel() {
+    let polling = |case: &&(crate::case_list::Case, Finding)| {
+        case.0.id == "firmware-network-polling" && case.1.is_problem()
+    };
+    let mut seen = BTreeSet::new();
+    for (case, finding) in cases().iter().filter(polling) {
+        let rt = case.facts.host.kernel.preempt_rt.value.unwrap();
+        let wanted = if rt { "0" } else { "50" };
+        let values: Vec<&str> = finding
+            .remedies
+            .iter()
+            .map(|one| one.value.as_str())
+            .collect();
+        assert_eq!(values, [wanted, wanted], "{}", case.line);
+        let permanently = finding.reboot.as_deref().unwrap();
+        assert!(
+            permanently.contains(&format!("net.core.busy_read = {wanted} in")),
+            "{permanently}"
+        );
+        seen.insert(rt);
+    }
+    assert_eq!(seen.len(), 2);
+}
+
 /// Groups roles by a text: `high; audio, lab medium`.
 fn grouped(by_role: &[(Role, String)]) -> Vec<(String, Vec<&'static str>)> {
     let mut groups: Vec<(String, Vec<&str>)> = Vec::new();
@@ -142,7 +168,7 @@ fn grouped(by_role: &[(Role, String)]) -> Vec<(String, Vec<&'static str>)> {
 }
 
 #[test]
-fn severity_and_note_by_role() {
+fn source_severity_and_note_by_role() {
     let facts = machine();
     let mut by_id: BTreeMap<String, Vec<(Role, Finding)>> = BTreeMap::new();
     for (role, _, _) in ROLES {
@@ -171,6 +197,7 @@ fn severity_and_note_by_role() {
                 let _ = writeln!(text, "{id}: {}", parts.collect::<Vec<_>>().join("; "));
             }
         }
+        let _ = writeln!(text, "  source: {}", all[0].1.source);
         let notes: Vec<_> = all
             .iter()
             .filter_map(|(role, f)| {
