@@ -99,28 +99,30 @@ pub(super) fn counted(
     if let Some(reason) = reason {
         return Err(Missing::unknown(reason));
     }
-    let seconds = seconds(duration);
-    let rates: Vec<(u32, f64)> = cpus
-        .iter()
-        .map(|cpu| (cpu.cpu, count(cpu) as f64 / seconds))
-        .collect();
-    let largest = rates
-        .iter()
-        .copied()
-        .max_by(|a, b| a.1.total_cmp(&b.1))
-        .unwrap_or((0, 0.0));
-    reader.saw(
-        format!("/proc/{what} over {duration}"),
-        &match largest.1 {
-            0.0 => "none".to_owned(),
-            rate => format!("at most {rate:.0} a second, on CPU {}", largest.0),
-        },
-    );
-    Ok(match largest.1 <= limit(reader) {
-        true if largest.1 == 0.0 => Verdict::Ok("none".to_owned()),
-        true => Verdict::Ok(format!("at most {:.0} a second", largest.1)),
-        false => Verdict::Fail(format!("{:.0} a second on CPU {}", largest.1, largest.0)),
+    let counts = cpus.iter().map(|cpu| (count(cpu), cpu.cpu));
+    let (most, cpu) = counts.max().unwrap_or_default();
+    let found = rate(most, duration);
+    let source = format!("/proc/{what} over {duration}");
+    if most == 0 {
+        reader.saw(source, "none");
+        return Ok(Verdict::Ok("none".to_owned()));
+    }
+    reader.saw(source, &format!("at most {found}, on CPU {cpu}"));
+    Ok(if most as f64 / seconds(duration) <= limit(reader) {
+        Verdict::Ok(format!("at most {found}"))
+    } else {
+        Verdict::Fail(format!("{found} on CPU {cpu}"))
     })
+}
+
+/// Formats a rate as `40 a second`, or as `3 in 60.0 s` if there is less than one event a second.
+pub(super) fn rate(count: u64, duration: Nanos) -> String {
+    let rate = count as f64 / seconds(duration);
+    if rate < 1.0 {
+        format!("{count} in {duration}")
+    } else {
+        format!("{rate:.0} a second")
+    }
 }
 
 pub(super) fn seconds(duration: Nanos) -> f64 {
@@ -186,6 +188,19 @@ mod tests {
                 count: 1,
             };
             assert_eq!(source(&row), expected, "{id}: {name}");
+        }
+    }
+
+    #[test]
+    fn rare_events_are_not_rounded_to_zero() {
+        for (count, seconds, text) in [
+            (40, 1, "40 a second"),
+            (60, 60, "1 a second"),
+            (59, 60, "59 in 60.0 s"),
+            (1, 3_600, "1 in 3600 s"),
+            (0, 1, "0 in 1.00 s"),
+        ] {
+            assert_eq!(rate(count, Nanos::from_secs(seconds)), text);
         }
     }
 

@@ -2,7 +2,7 @@
 
 use punctual_model::{Severity, counted, path_of};
 
-use super::counting::seconds;
+use super::counting::rate;
 use super::{Topic, cache_partition, stolen};
 use crate::fact_reader::{FactReader, Judged, Missing, Verdict, line};
 use crate::remedy::to;
@@ -438,6 +438,6 @@ fn smi(reader: &FactReader) -> Judged {
         0 => Verdict::Ok(format!(
             "none in {duration}; use punctual measure hardware to sample longer"
         )),
-        _ => Verdict::Fail(format!("{:.1} a second", *most as f64 / seconds(duration))),
+        _ => Verdict::Fail(rate(*most, duration)),
     })
 }

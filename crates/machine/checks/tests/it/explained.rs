@@ -218,7 +218,7 @@ fn source_severity_and_note_by_role() {
     insta::assert_snapshot!(text);
 }
 
-/// Judges a configuration in which each option has the wrong value.
+/// Judges a configuration whose options all have the wrong value.
 #[test]
 fn wrong_options_of_the_kernel() {
     let mut text = String::new();
