@@ -444,7 +444,7 @@ mod tests {
         let long = format!("{} {}", "a".repeat(38), "b".repeat(40));
         let wrapped = format!("# {}\n#   {}\n", "a".repeat(38), "b".repeat(40));
         assert_eq!(comment(&long), wrapped);
-        // A word that does not fit a line has a line of its own.
+        // A word that is longer than a line is not divided.
         let word = "w".repeat(100);
         assert_eq!(comment(&word), format!("# {word}\n"));
     }

@@ -311,7 +311,7 @@ mod tests {
             check.permanent(None),
             "iommu=pt iommu.passthrough=1 on the kernel's command line (a remark)"
         );
-        // Without a parameter of this architecture, the remark about it says nothing.
+        // Without a parameter of this architecture, the remark about the parameter is left out.
         let only_x86 = Check {
             boot: &["iommu"],
             reboot: " (a remark)",

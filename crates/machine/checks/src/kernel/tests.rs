@@ -265,7 +265,7 @@ fn switched_off_options_name_their_files() {
         (top.state, top.found.as_str()),
         (FindingState::Fail, "is y")
     );
-    // A configuration alone is no running kernel whose switch could be changed.
+    // A configuration that is not running has no switches.
     let alone = findings(&text, Role::Control, None);
     assert!(alone.iter().all(|finding| finding.now.is_empty()));
 }
