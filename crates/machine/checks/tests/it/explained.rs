@@ -129,6 +129,27 @@ fn each_problem_says_what_to_do() {
     assert_eq!(silent, BTreeSet::from(WITHOUT_ADVICE));
 }
 
+/// The page of checks has no machine, so it has its own text for changes that depend on the machine.
+#[test]
+fn page_has_a_permanent_change_where_the_audit_has_one() {
+    let mut advised = BTreeSet::new();
+    for (case, finding) in cases() {
+        if finding.reboot.is_some() {
+            advised.insert(case.id);
+        }
+    }
+    for topic in TOPICS {
+        for check in topic.checks {
+            let id = format!("{}-{}", topic.name, check.name);
+            // A setting describes its own permanent change.
+            let own = !check.all_remedies().is_empty();
+            let described = own || !check.permanent(None).is_empty();
+            assert!(described || !advised.contains(id.as_str()), "{id}");
+        }
+    }
+    assert!(advised.len() > 80, "{}", advised.len());
+}
+
 /// With PREEMPT_RT, polling keeps other threads off the CPU.
 #[test]
 fn advice_on_polling_depends_on_the_kernel() {
