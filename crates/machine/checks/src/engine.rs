@@ -146,6 +146,7 @@ fn finding(
         others,
         files: &facts.files,
         version: kernel.version.get().map(String::as_str),
+        rt: kernel.preempt_rt.get().copied(),
     };
     let remedies = if problem {
         check.all_remedies()

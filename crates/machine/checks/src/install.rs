@@ -405,4 +405,66 @@ mod tests {
             "{error}"
         );
     }
+
+    #[test]
+    fn steps_fit_the_processor() {
+        for (machine, package) in [
+            ("x86_64", "linux-image-rt-amd64"),
+            ("aarch64", "linux-image-rt-arm64"),
+            ("armv7l", "linux-image-rt-armmp"),
+            ("riscv64", "linux-image-rt-riscv64"),
+        ] {
+            let text = steps("debian", &[], machine).unwrap();
+            assert!(text.contains(package), "{machine}: {text}");
+        }
+        let rhel = steps("rocky", &[], "aarch64").unwrap();
+        assert!(rhel.contains("rhel-9-for-aarch64-rt-rpms"), "{rhel}");
+        // The name on the command line and the IDs of os-release(5) have the same steps.
+        assert_eq!(rhel, steps("rhel", &[], "aarch64").unwrap());
+    }
+
+    #[test]
+    fn steps_have_a_heading_a_source_and_checks() {
+        let text = steps("ubuntu", &[], "x86_64").unwrap();
+        let head = "# How to install a real-time kernel on Ubuntu. This command only prints the\n\
+                    #   steps.\n# Source: packages.ubuntu.com";
+        assert!(text.starts_with(head), "{text}");
+        assert!(text.ends_with(AFTER));
+        let parts: Vec<&str> = text.split("\n\n").collect();
+        assert_eq!(parts.len(), 3, "{text}");
+        assert!(parts[1].starts_with("# Ubuntu 22.04") && parts[1].ends_with("sudo reboot"));
+    }
+
+    #[test]
+    fn comments_wrap_at_80_characters() {
+        assert_eq!(comment("a b"), "# a b\n");
+        let fits = format!("{} {}", "a".repeat(38), "b".repeat(39));
+        assert_eq!(comment(&fits), format!("# {fits}\n"));
+        assert_eq!(comment(&fits).trim_end().len(), 80);
+        let long = format!("{} {}", "a".repeat(38), "b".repeat(40));
+        let wrapped = format!("# {}\n#   {}\n", "a".repeat(38), "b".repeat(40));
+        assert_eq!(comment(&long), wrapped);
+        // A word that is longer than a line is not divided.
+        let word = "w".repeat(100);
+        assert_eq!(comment(&word), format!("# {word}\n"));
+    }
+
+    #[test]
+    fn names_are_listed_and_unknown_ones_are_cut() {
+        assert!(
+            names().starts_with("debian, ubuntu, rhel, fedora"),
+            "{}",
+            names()
+        );
+        assert!(names().split(", ").count() == DISTRIBUTIONS.len());
+        assert_eq!(shown("a\nb\u{7}c"), "abc");
+        assert_eq!(shown(&"x".repeat(41)), "x".repeat(40));
+        // The first known name in ID_LIKE counts.
+        let like = ["plan9".to_owned(), "debian".to_owned(), "ubuntu".to_owned()];
+        let text = steps("own", &like, "x86_64").unwrap();
+        assert!(
+            text.contains("linux-image-rt-amd64") && !text.contains("pro attach"),
+            "{text}"
+        );
+    }
 }

@@ -30,6 +30,8 @@ pub struct Set {
     pub value: &'static str,
     /// Decision that the user must make before the change; empty if there is none.
     pub decide: &'static str,
+    /// The kind of kernel that the change is for: whether it has PREEMPT_RT. `None` for both kinds.
+    pub rt: Option<bool>,
 }
 
 /// Changes the setting to its recommended value.
@@ -44,6 +46,7 @@ pub(crate) const fn instance(setting: &'static str, instance: &'static str) -> R
         instance,
         value: "",
         decide: "",
+        rt: None,
     })
 }
 
@@ -54,16 +57,24 @@ pub(crate) const fn consider(setting: &'static str, decide: &'static str) -> Rem
         instance: "",
         value: "",
         decide,
+        rt: None,
     })
 }
 
-/// Changes the setting to a value that the check specifies, after the user has agreed.
-pub(crate) const fn to(setting: &'static str, value: &'static str, decide: &'static str) -> Remedy {
+/// Changes the setting to a value that the check specifies for kernels with or without PREEMPT_RT,
+/// after the user has agreed if `decide` is not empty.
+pub(crate) const fn to(
+    setting: &'static str,
+    value: &'static str,
+    rt: bool,
+    decide: &'static str,
+) -> Remedy {
     Remedy::Set(Set {
         setting,
         instance: "",
         value,
         decide,
+        rt: Some(rt),
     })
 }
 
@@ -77,18 +88,21 @@ pub(crate) struct For<'a> {
     pub(crate) files: &'a BTreeMap<String, Reading>,
     /// Output of `uname -v`; `None` if not known.
     pub(crate) version: Option<&'a str>,
+    /// Whether the kernel has PREEMPT_RT; `None` if not known.
+    pub(crate) rt: Option<bool>,
 }
 
 impl Set {
-    /// Returns the setting and the required change. Returns `None` if the role needs no change, or
-    /// if no CPUs are left for everything else.
+    /// Returns the setting and the required change. Returns `None` if the role or the kernel needs
+    /// no change, or if no CPUs are left for everything else.
     fn wanted(&self, audience: For<'_>) -> Option<(&'static Setting, punctual_model::Remedy)> {
         let row = setting(self.setting)?;
         let value = match self.value {
             "" => row.wanted_for(audience.role)?,
             value => value,
         };
-        if audience.others.is_empty() && needs_cpus(value) {
+        let other_kernel = self.rt.is_some() && self.rt != audience.rt;
+        if other_kernel || audience.others.is_empty() && needs_cpus(value) {
             return None;
         }
         let decide = match self.decide {
@@ -193,11 +207,16 @@ pub(crate) fn described(remedies: &[Remedy]) -> Vec<String> {
                 (value, ..) => value.to_owned(),
             };
             let name = row.map_or_else(String::new, |row| row.named(set.instance));
+            let kernel = match set.rt {
+                None => "",
+                Some(true) => " with PREEMPT_RT",
+                Some(false) => " without PREEMPT_RT",
+            };
             let decide = match set.decide {
                 "" => String::new(),
                 text => format!(": {text}"),
             };
-            format!("`{name}` = {values}{decide}")
+            format!("`{name}` = {values}{kernel}{decide}")
         }
         Remedy::Run(command) => format!("`{command}`"),
         Remedy::Decide(text) => format!("if appropriate: {text}"),
@@ -222,6 +241,7 @@ mod tests {
             others: &others,
             files: &files,
             version: None,
+            rt: None,
         };
         let remedies = [
             set("swappiness"),
@@ -259,12 +279,89 @@ mod tests {
             others: &others,
             files: &files,
             version: None,
+            rt: None,
         };
         assert!(settings(&[set("irq-affinity")], audience).is_empty());
         assert_eq!(
             commands(&[set("governor")], audience),
             ["punctual tune apply --set governor=performance"]
         );
+    }
+
+    #[test]
+    fn remedy_can_be_for_one_kind_of_kernel() {
+        let (measured, others, files) = (cpus("2-3"), cpus("0-1"), BTreeMap::new());
+        let remedies = [
+            to("busy-read-us", "50", false, "costs time"),
+            to("busy-read-us", "0", true, ""),
+        ];
+        for (rt, expected) in [
+            (
+                Some(false),
+                Some("# punctual tune apply --set busy-read-us=50: costs time"),
+            ),
+            (Some(true), Some("punctual tune apply --set busy-read-us=0")),
+            // It is unknown which of them is right.
+            (None, None),
+        ] {
+            let audience = For {
+                role: Role::Network,
+                cpus: &measured,
+                others: &others,
+                files: &files,
+                version: None,
+                rt,
+            };
+            let all = commands(&remedies, audience);
+            assert_eq!(
+                all.iter().map(String::as_str).collect::<Vec<_>>(),
+                expected.into_iter().collect::<Vec<_>>()
+            );
+            assert_eq!(settings(&remedies, audience).len(), all.len());
+            assert_eq!(permanently(&remedies, audience).is_some(), rt.is_some());
+        }
+    }
+
+    #[test]
+    fn files_that_decide_are_those_of_settings() {
+        let remedies = [
+            set("governor"),
+            Remedy::Run("x"),
+            Remedy::Decide("y"),
+            set("swappiness"),
+        ];
+        let files = deciding(&remedies);
+        assert!(
+            files
+                .iter()
+                .any(|file| file.ends_with("scaling_available_governors")),
+            "{files:?}"
+        );
+        assert_eq!(files.last(), Some(&"/proc/sys/vm/swappiness"));
+    }
+
+    #[test]
+    fn same_permanent_line_appears_once() {
+        let (measured, others, files) = (cpus("2-3"), cpus("0-1"), BTreeMap::new());
+        let audience = For {
+            role: Role::Control,
+            cpus: &measured,
+            others: &others,
+            files: &files,
+            version: None,
+            rt: None,
+        };
+        // Both settings have the same boot parameter, and the instructions of a setting are those
+        // of all its instances.
+        let remedies = [
+            set("irq-affinity"),
+            set("default-irq-affinity"),
+            instance("watchdog", "nmi"),
+        ];
+        let line = "irqaffinity=0-1 on the kernel's command line";
+        assert_eq!(permanently(&remedies, audience).as_deref(), Some(line));
+        assert_eq!(permanently(&remedies[2..], audience), None);
+        assert_eq!(permanently(&[], audience), None);
     }
 
     #[test]
@@ -276,6 +373,7 @@ mod tests {
             others: &others,
             files: &files,
             version: None,
+            rt: None,
         };
         let remedies = settings(&[set("fair-server-runtime-ns")], audience);
         assert!(remedies[0].decide.as_deref().unwrap().contains("starves"));

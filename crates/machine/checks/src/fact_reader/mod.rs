@@ -438,6 +438,32 @@ mod tests {
         assert_eq!(line(&"x".repeat(500)).chars().count(), SHOWN);
     }
 
+    #[test]
+    fn line_is_cut_after_120_characters() {
+        let fits = "é".repeat(SHOWN);
+        assert_eq!(line(&fits), fits);
+        assert_eq!(
+            line(&"é".repeat(SHOWN + 1)),
+            format!("{}…", "é".repeat(SHOWN - 1))
+        );
+        assert_eq!(line("  "), "");
+    }
+
+    #[test]
+    fn placeholders_of_paths_are_shown_as_words() {
+        for (path, text) in [
+            ("/sys/cpu#/x", "/sys/cpuN/x"),
+            ("/a{cgroup}/x", "/a/GROUP/x"),
+            ("/a{cgroup:cpu}/x", "/a/GROUP/x"),
+            ("/a{cgroup:cpuset}/x", "/a/GROUP/x"),
+            ("/a{cgroups}/x", "/a/GROUPS/x"),
+            ("/a{cgroups:cpu}/x", "/a/GROUPS/x"),
+            ("/a{cgroups:cpuset}/x", "/a/GROUPS/x"),
+        ] {
+            assert_eq!(shown(path), text);
+        }
+    }
+
     proptest! {
         #[test]
         fn no_text_panics(text in "\\PC{0,300}") {

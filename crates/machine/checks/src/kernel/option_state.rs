@@ -138,6 +138,105 @@ mod tests {
         assert_eq!(option_state(text, "CONFIG_B"), OptionState::Unmentioned);
     }
 
+    #[test]
+    fn only_built_in_and_module_are_on() {
+        for (state, on, word) in [
+            (OptionState::Set("y"), true, "y"),
+            (OptionState::Set("m"), true, "m"),
+            (OptionState::Set("250"), false, "250"),
+            (OptionState::Off, false, "not set"),
+            (OptionState::Unmentioned, false, "not offered"),
+        ] {
+            assert_eq!((state.is_on(), state.to_string().as_str()), (on, word));
+        }
+    }
+
+    #[test]
+    fn whole_configuration_has_heading_and_300_options() {
+        let with = |head: &str, on: usize, off: usize| {
+            let on: String = (0..on).map(|n| format!("CONFIG_A{n}=y\n")).collect();
+            let off: String = (0..off)
+                .map(|n| format!("# CONFIG_B{n} is not set\n"))
+                .collect();
+            is_whole(&format!("{head}{on}{off}"))
+        };
+        let head = "#\n# Linux/x86 6.1.0 Kernel Configuration\n#\n";
+        assert!(with(head, 150, 150) && with(head, 300, 0));
+        assert!(!with(head, 150, 149) && !with("", 400, 0));
+        // The heading is at the top.
+        assert!(with(
+            &format!(
+                "{}# Linux/x86 6.1.0 Kernel Configuration\n",
+                "#\n".repeat(9)
+            ),
+            300,
+            0
+        ));
+        assert!(!with(
+            &format!(
+                "{}# Linux/x86 6.1.0 Kernel Configuration\n",
+                "#\n".repeat(10)
+            ),
+            300,
+            0
+        ));
+        assert_eq!(built_as(head), Some("Linux/x86 6.1.0"));
+        assert_eq!(built_as("# Linux/x86 6.1.0 Configuration"), None);
+    }
+
+    #[test]
+    fn former_name_counts_only_if_it_is_set() {
+        let option = KernelOption {
+            option: "CONFIG_NEW",
+            formerly: "CONFIG_OLD",
+            ..test_option()
+        };
+        for (text, state) in [
+            ("CONFIG_OLD=y\n", OptionState::Set("y")),
+            (
+                "CONFIG_OLD=y\n# CONFIG_NEW is not set\n",
+                OptionState::Set("y"),
+            ),
+            (
+                "# CONFIG_OLD is not set\nCONFIG_NEW=m\n",
+                OptionState::Set("m"),
+            ),
+            ("# CONFIG_NEW is not set\n", OptionState::Off),
+            ("", OptionState::Unmentioned),
+        ] {
+            assert_eq!(Configuration::read(text).state_of(&option), state, "{text}");
+        }
+    }
+
+    #[test]
+    fn kernel_lacks_what_it_is_built_without() {
+        let part = Configuration::read("CONFIG_A=y\n# CONFIG_B is not set\nCONFIG_C=5\n");
+        assert!(!part.lacks("CONFIG_A") && part.lacks("CONFIG_B") && part.lacks("CONFIG_C"));
+        // A part of a configuration does not show what the kernel lacks.
+        assert!(!part.lacks("CONFIG_D"));
+        let all: String = (0..300).map(|n| format!("CONFIG_X{n}=y\n")).collect();
+        let whole = format!("# Linux/x86 6.1.0 Kernel Configuration\n{all}");
+        assert!(Configuration::read(&whole).lacks("CONFIG_D"));
+    }
+
+    fn test_option() -> KernelOption {
+        KernelOption {
+            option: "",
+            wanted: super::super::Wanted::On,
+            severity: punctual_model::Severity::Info,
+            why: "",
+            source: "",
+            switch: &[],
+            formerly: "",
+            since: (0, 0),
+            needs: "",
+            with: &[],
+            selected_by: &[],
+            seen_by: "",
+            stances: &[],
+        }
+    }
+
     proptest! {
         #[test]
         fn both_readers_report_same_option_state(text in "(CONFIG_PREEMPT_RT|CONFIG_DRM|# |=y|=\"n\"|=n| is not set|\n| ){0,40}") {

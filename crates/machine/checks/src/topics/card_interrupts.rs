@@ -6,14 +6,17 @@ use crate::Role;
 use crate::fact_reader::FactReader;
 
 /// The message-signalled interrupts of each card, by number.
-pub(super) const MESSAGES: &str = "/sys/class/net/*/device/msi_irqs/#";
+const MESSAGES: &str = "/sys/class/net/*/device/msi_irqs/#";
 /// The message-signalled interrupts of the device above each card. With virtio, the card itself
 /// has none.
-pub(super) const MESSAGES_ABOVE: &str = "/sys/class/net/*/device/../msi_irqs/#";
+const MESSAGES_ABOVE: &str = "/sys/class/net/*/device/../msi_irqs/#";
 /// The driver and, on boards, the place in the device tree of each card.
-pub(super) const DEVICES: &str = "/sys/class/net/*/device/uevent";
+const DEVICES: &str = "/sys/class/net/*/device/uevent";
 /// The names of the handlers of each interrupt.
 pub(super) const ACTIONS: &str = "/sys/kernel/irq/#/actions";
+
+/// All files that [`CardInterrupts`] reads.
+pub(super) const CARD_FILES: [&str; 4] = [ACTIONS, DEVICES, MESSAGES, MESSAGES_ABOVE];
 
 /// The interrupts of all network cards.
 #[derive(Debug, Default)]

@@ -99,28 +99,30 @@ pub(super) fn counted(
     if let Some(reason) = reason {
         return Err(Missing::unknown(reason));
     }
-    let seconds = seconds(duration);
-    let rates: Vec<(u32, f64)> = cpus
-        .iter()
-        .map(|cpu| (cpu.cpu, count(cpu) as f64 / seconds))
-        .collect();
-    let largest = rates
-        .iter()
-        .copied()
-        .max_by(|a, b| a.1.total_cmp(&b.1))
-        .unwrap_or((0, 0.0));
-    reader.saw(
-        format!("/proc/{what} over {duration}"),
-        &match largest.1 {
-            0.0 => "none".to_owned(),
-            rate => format!("at most {rate:.0} a second, on CPU {}", largest.0),
-        },
-    );
-    Ok(match largest.1 <= limit(reader) {
-        true if largest.1 == 0.0 => Verdict::Ok("none".to_owned()),
-        true => Verdict::Ok(format!("at most {:.0} a second", largest.1)),
-        false => Verdict::Fail(format!("{:.0} a second on CPU {}", largest.1, largest.0)),
+    let counts = cpus.iter().map(|cpu| (count(cpu), cpu.cpu));
+    let (most, cpu) = counts.max().unwrap_or_default();
+    let found = rate(most, duration);
+    let source = format!("/proc/{what} over {duration}");
+    if most == 0 {
+        reader.saw(source, "none");
+        return Ok(Verdict::Ok("none".to_owned()));
+    }
+    reader.saw(source, &format!("at most {found}, on CPU {cpu}"));
+    Ok(if most as f64 / seconds(duration) <= limit(reader) {
+        Verdict::Ok(format!("at most {found}"))
+    } else {
+        Verdict::Fail(format!("{found} on CPU {cpu}"))
     })
+}
+
+/// Formats a rate as `40 a second`, or as `3 in 60.0 s` if there is less than one event a second.
+pub(super) fn rate(count: u64, duration: Nanos) -> String {
+    let rate = count as f64 / seconds(duration);
+    if rate < 1.0 {
+        format!("{count} in {duration}")
+    } else {
+        format!("{rate:.0} a second")
+    }
 }
 
 pub(super) fn seconds(duration: Nanos) -> f64 {
@@ -158,6 +160,27 @@ mod tests {
             ("NMI", "Non-maskable interrupts", Source::Counters),
             ("MCP", "Machine check polls", Source::Other),
             ("", "", Source::Other),
+            ("17", "GICv2 17 Level mct_tick0", Source::Timer),
+            ("3", "GIC 3 gp_timer", Source::Timer),
+            ("4", "GIC 4 percpu-dmtimer", Source::Timer),
+            ("5", "GIC 5 gt, clockevent", Source::Timer),
+            ("24", "GICv3 24 Level armv8_pmuv3", Source::Counters),
+            ("6", "RISC-V INTC 13 Edge riscv-pmu", Source::Counters),
+            ("9", "IPI-cascade", Source::OtherCpu),
+            ("PMI", "Performance monitoring interrupts", Source::Counters),
+            ("HVS", "Hyper-V stimer0 interrupts", Source::Timer),
+            ("BCT", "broadcast timer", Source::Timer),
+            ("CLK", "s390 clock comparator", Source::Timer),
+            ("TMR", "s390 CPU timer", Source::Timer),
+            ("IWI", "IRQ work interrupts", Source::OtherCpu),
+            ("DBL", "Doorbell interrupts", Source::OtherCpu),
+            ("EXC", "External calls", Source::OtherCpu),
+            ("EMS", "Emergency signals", Source::OtherCpu),
+            ("CAL", "Function call interrupts", Source::OtherCpu),
+            ("TLB", "TLB shootdowns", Source::OtherCpu),
+            ("I/O", "s390 I/O", Source::Device),
+            ("AIO", "s390 adapter I/O", Source::Device),
+            ("THR", "Threshold APIC interrupts", Source::Other),
         ] {
             let row = CounterDelta {
                 id: id.to_owned(),
@@ -166,5 +189,37 @@ mod tests {
             };
             assert_eq!(source(&row), expected, "{id}: {name}");
         }
+    }
+
+    #[test]
+    fn rare_events_are_not_rounded_to_zero() {
+        for (count, seconds, text) in [
+            (40, 1, "40 a second"),
+            (60, 60, "1 a second"),
+            (59, 60, "59 in 60.0 s"),
+            (1, 3_600, "1 in 3600 s"),
+            (0, 1, "0 in 1.00 s"),
+        ] {
+            assert_eq!(rate(count, Nanos::from_secs(seconds)), text);
+        }
+    }
+
+    #[test]
+    fn counts_of_a_source_are_added() {
+        let row = |id: &str, count| CounterDelta {
+            id: id.to_owned(),
+            name: id.to_owned(),
+            count,
+        };
+        let cpu = CpuInterference {
+            interrupts: vec![row("RES", 3), row("CAL", 4), row("24", 50), row("LOC", 600)],
+            ..CpuInterference::default()
+        };
+        assert_eq!(from(&cpu, Source::OtherCpu), 7);
+        assert_eq!(from(&cpu, Source::Timer), 600);
+        assert_eq!(from(&cpu, Source::Device), 50);
+        assert_eq!(from(&cpu, Source::Counters), 0);
+        assert_eq!(seconds(Nanos::from_millis(250)), 0.25);
+        assert!(seconds(Nanos(0)) > 0.0);
     }
 }

@@ -2,7 +2,7 @@
 
 use punctual_model::{Severity, counted, path_of};
 
-use super::counting::seconds;
+use super::counting::rate;
 use super::{Topic, cache_partition, stolen};
 use crate::fact_reader::{FactReader, Judged, Missing, Verdict, line};
 use crate::remedy::to;
@@ -48,7 +48,7 @@ const MANAGERS_AT_BOOT: [(&str, &str); 2] = [
 const SCRUB: &str = "/sys/devices/system/edac/mc/mc#/sdram_scrub_rate";
 const BUSY_READ: &str = path_of("busy-read-us");
 /// The disadvantage of polling, which the user of a network service must weigh.
-const POLLING: &str = "polling takes CPU time; with PREEMPT_RT, it keeps other threads off the CPU";
+const POLLING: &str = "polling takes CPU time";
 const BUSY_POLL: &str = path_of("busy-poll-us");
 
 const CHECKS: &[Check] = &[
@@ -323,8 +323,10 @@ const CHECKS: &[Check] = &[
               off the CPU. tuned sets 50; OpenShift's real-time tuning does not enable polling.",
         source: "Documentation/admin-guide/sysctl/net.rst, busy_read",
         remedies: &[
-            to("busy-read-us", "50", POLLING),
-            to("busy-poll-us", "50", POLLING),
+            to("busy-read-us", "50", false, POLLING),
+            to("busy-poll-us", "50", false, POLLING),
+            to("busy-read-us", "0", true, ""),
+            to("busy-poll-us", "0", true, ""),
         ],
         ..BASE
     },
@@ -436,6 +438,6 @@ fn smi(reader: &FactReader) -> Judged {
         0 => Verdict::Ok(format!(
             "none in {duration}; use punctual measure hardware to sample longer"
         )),
-        _ => Verdict::Fail(format!("{:.1} a second", *most as f64 / seconds(duration))),
+        _ => Verdict::Fail(rate(*most, duration)),
     })
 }

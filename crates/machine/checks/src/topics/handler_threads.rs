@@ -2,7 +2,7 @@
 
 use punctual_model::{CpuSet, Reading, Severity, TaskFact};
 
-use super::card_interrupts::CardInterrupts;
+use super::card_interrupts::{CARD_FILES, CardInterrupts};
 use crate::fact_reader::{FactReader, Judged, Missing, Verdict};
 use crate::{BASE, Check, Remedy, Role, Stance};
 
@@ -25,7 +25,13 @@ pub(super) const AFFINITY: Check = Check {
     name: "thread-affinity",
     subject: "interrupt threads on the measured CPUs",
     expected: "only those of the application",
-    reads: &[EFFECTIVE],
+    reads: &[
+        EFFECTIVE,
+        CARD_FILES[0],
+        CARD_FILES[1],
+        CARD_FILES[2],
+        CARD_FILES[3],
+    ],
     judge: affinity,
     why: "The handler of a threaded interrupt is a thread of priority 50, with a separate \
           affinity. After taskset or tuna has moved the thread, it no longer follows the \

@@ -3,7 +3,7 @@
 
 use punctual_model::{CpuSet, Interruptions, SentInterrupts, Severity, tick_dependencies};
 
-use super::counting::seconds;
+use super::counting;
 use crate::fact_reader::{FactReader, Judged, Missing, Verdict};
 use crate::{BASE, Check, Stance};
 use punctual_model::{PERIODIC, SPINNING};
@@ -33,7 +33,7 @@ pub(super) const TICK_DEPENDENCIES: Check = Check {
             note: "a periodic thread has its own timer interrupts in any case",
         },
     ],
-    reboot: "; remove the reason: move the second thread to another CPU, end the perf event or the \
+    reboot: "remove the reason: move the second thread to another CPU, end the perf event or the \
              CPU-time timer",
     ..BASE
 };
@@ -126,10 +126,8 @@ fn sender(sent: &SentInterrupts, found: &Interruptions) -> String {
     )
 }
 
+/// Formats a rate. If events were lost, it is a lower limit.
 fn rate(count: u64, found: &Interruptions) -> String {
     let least = if found.lost > 0 { "at least " } else { "" };
-    format!(
-        "{least}{:.0} a second",
-        count as f64 / seconds(found.duration)
-    )
+    format!("{least}{}", counting::rate(count, found.duration))
 }

@@ -3,7 +3,7 @@
 use punctual_model::{CpuSet, Severity, path_of, unmask};
 
 use super::Topic;
-use super::card_interrupts::{ACTIONS, CardInterrupts, DEVICES, MESSAGES, MESSAGES_ABOVE};
+use super::card_interrupts::{ACTIONS, CARD_FILES, CardInterrupts};
 use super::counting::{Source, counted, from, source};
 use super::interruptions::with_senders;
 use super::{handler_threads, interrupt_parameters, irqbalance};
@@ -30,7 +30,13 @@ const CHECKS: &[Check] = &[
         subject: "device interrupts",
         severity: Severity::High,
         expected: "none on the measured CPUs, except the application's own",
-        reads: &[EFFECTIVE, ACTIONS, DEVICES, MESSAGES, MESSAGES_ABOVE],
+        reads: &[
+            EFFECTIVE,
+            CARD_FILES[0],
+            CARD_FILES[1],
+            CARD_FILES[2],
+            CARD_FILES[3],
+        ],
         judge: devices,
         why: "An interrupt handler preempts any thread. Together with its softirq, it can occupy \
               the CPU for a millisecond.",
@@ -50,6 +56,7 @@ const CHECKS: &[Check] = &[
         subject: "interrupt affinity",
         expected: "masks without the measured CPUs",
         setting: "irq-affinity",
+        reads: &CARD_FILES,
         judge: masks,
         why: "If the mask of an interrupt includes measured CPUs, the interrupt can move there \
               when another CPU goes offline or a driver restarts.",
@@ -150,6 +157,7 @@ const CHECKS: &[Check] = &[
         subject: "device interrupts counted",
         severity: Severity::High,
         expected: "none",
+        reads: &CARD_FILES,
         judge: |reader| {
             counted(
                 reader,

@@ -120,4 +120,27 @@ mod tests {
             Some(("*", "unlimited"))
         );
     }
+
+    #[test]
+    fn amounts_are_numbers_or_unlimited() {
+        for (text, amount) in [
+            ("unlimited", u64::MAX),
+            ("infinity", u64::MAX),
+            ("-1", u64::MAX),
+            ("95", 95),
+            ("0", 0),
+            ("some", 0),
+        ] {
+            assert_eq!(number(text), amount, "{text}");
+        }
+    }
+
+    #[test]
+    fn only_kinds_of_limits_count() {
+        for kind in ["-", "hard", "soft"] {
+            let line = format!("@audio {kind} rtprio 1");
+            assert_eq!(granted(&line, "rtprio"), Some(("@audio", "1")), "{line}");
+        }
+        assert_eq!(granted("@audio maximum rtprio 95", "rtprio"), None);
+    }
 }

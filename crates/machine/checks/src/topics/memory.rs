@@ -15,7 +15,6 @@ pub(super) const TOPIC: Topic = Topic {
 };
 
 const VM: &str = "Documentation/admin-guide/sysctl/vm.rst";
-const THP_PAGE: &str = "Documentation/admin-guide/mm/transhuge.rst";
 const THP: &str = path_of("thp");
 const SWAPS: &str = "/proc/swaps";
 const DIRTY_BYTES: &str = "/proc/sys/vm/dirty_background_bytes";
@@ -55,7 +54,6 @@ const CHECKS: &[Check] = &[
         },
         why: "With always, a thread that takes a page fault compacts memory itself until a huge \
               page is free.",
-        source: THP_PAGE,
         ..BASE
     },
     Check {
@@ -73,7 +71,6 @@ const CHECKS: &[Check] = &[
         },
         why: "In the background, khugepaged joins pages of running programs into huge pages, and \
               unmaps the pages for a moment.",
-        source: THP_PAGE,
         ..BASE
     },
     Check {

@@ -184,7 +184,6 @@ const CHECKS: &[Check] = &[
     Check {
         name: "group-cores",
         subject: "cores of the control group's CPUs",
-        severity: Severity::Medium,
         expected: "no sibling CPU outside the group",
         reads: &[V2_CPUS, V1_CPUS],
         judge: |reader| {

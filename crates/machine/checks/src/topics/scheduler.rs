@@ -49,7 +49,6 @@ const CHECKS: &[Check] = &[
     Check {
         name: "rt-throttling",
         subject: "real-time throttling",
-        severity: Severity::Medium,
         expected: "-1, or a thread that always sleeps before the limit",
         reads: &[RESERVE],
         judge: throttling,
@@ -115,7 +114,6 @@ const CHECKS: &[Check] = &[
     Check {
         name: "sched-ext",
         subject: "sched_ext scheduler",
-        severity: Severity::Medium,
         expected: "none",
         reads: &[SCHED_EXT, SCHED_EXT_NAME],
         judge: |reader| {

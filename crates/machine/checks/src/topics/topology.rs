@@ -119,7 +119,6 @@ const CHECKS: &[Check] = &[
     Check {
         name: "equal-cores",
         subject: "core types of the measured CPUs",
-        severity: Severity::Medium,
         expected: "all of the fastest type",
         reads: &[UNITS[0], UNITS[1], UNITS[2], CAPACITY],
         judge: equal_cores,

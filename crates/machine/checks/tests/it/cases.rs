@@ -4,16 +4,11 @@ use std::collections::BTreeSet;
 
 use punctual_checks::{Request, TOPICS, audit, patterns};
 use punctual_model::{
-    Fact, FactSet, Finding, FindingState, KeptTicks, Nanos, Reading, SentInterrupts, path_matches,
+    Fact, FactSet, FindingState, KeptTicks, Nanos, Reading, SentInterrupts, path_matches,
 };
 
-use crate::described::{change, file, interruptions, machine};
-
-fn found(facts: &FactSet, request: &Request, id: &str) -> Finding {
-    let audit = audit(facts, request).unwrap();
-    let finding = audit.findings.into_iter().find(|finding| finding.id == id);
-    finding.unwrap_or_else(|| panic!("no finding {id}"))
-}
+use crate::case_list::{cases, found};
+use crate::described::{change, interruptions, machine};
 
 fn ids() -> BTreeSet<String> {
     let all = TOPICS.iter().flat_map(|topic| {
@@ -40,36 +35,17 @@ fn each_case_comes_out_as_written() {
     let mut good = BTreeSet::new();
     let mut bad = BTreeSet::new();
     let mut wrong = Vec::new();
-    let cases = include_str!("../cases.txt").lines();
-    for line in cases.filter(|line| !line.is_empty() && !line.starts_with('#')) {
-        let mut parts = line.split(" | ").map(str::trim);
-        let id = parts.next().unwrap();
-        let rest: Vec<&str> = parts.collect();
-        let state = rest.last().unwrap();
-        let changes = if rest.len() > 1 { rest[0] } else { "" };
-        let (mut facts, mut request) = (machine(), Request::default());
-        for text in changes
-            .split("; ")
-            .filter(|text| !text.is_empty() && *text != "|")
+    for (case, finding) in cases() {
+        if (finding.state.to_string().as_str(), finding.found.as_str()) != (case.state, case.found)
         {
-            match text.strip_prefix('@') {
-                Some(change_text) => {
-                    let (name, value) = change_text.split_once('=').unwrap();
-                    change(&mut facts, &mut request, name, value);
-                }
-                None => file(&mut facts, text),
-            }
-        }
-        let finding = found(&facts, &request, id);
-        if finding.state.to_string() != state.trim_start_matches("| ") {
             wrong.push(format!(
-                "{line}\n  came out {}: {}",
-                finding.state, finding.found
+                "{}\n  came out {} | {}",
+                case.line, finding.state, finding.found
             ));
         }
         match finding.state {
-            FindingState::Ok => good.insert(id.to_owned()),
-            FindingState::Fail | FindingState::Warn => bad.insert(id.to_owned()),
+            FindingState::Ok => good.insert(case.id.to_owned()),
+            FindingState::Fail | FindingState::Warn => bad.insert(case.id.to_owned()),
             _ => false,
         };
         // Every judgement has evidence.
@@ -78,7 +54,7 @@ fn each_case_comes_out_as_written() {
             FindingState::Ok | FindingState::Fail | FindingState::Warn
         );
         if judged && finding.evidence.is_empty() {
-            wrong.push(format!("{line}\n  has no evidence"));
+            wrong.push(format!("{}\n  has no evidence", case.line));
         }
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
@@ -204,10 +180,8 @@ fn each_check_is_described_in_full() {
 #[test]
 fn what_is_read_is_declared() {
     let declared = patterns();
-    let cases = include_str!("../cases.txt");
-    for line in cases.lines().filter(|line| !line.starts_with('#')) {
-        let files = line.split([';', '|']).map(str::trim);
-        for file in files.filter(|text| text.starts_with('/')) {
+    for (case, _) in cases() {
+        for file in case.changes.iter().filter(|text| text.starts_with('/')) {
             let path = file.split(['=', '!', '~']).next().unwrap();
             let known = declared.iter().any(|pattern| {
                 *pattern == path || path_matches(pattern, &path.replace(['#', '%'], "2"))

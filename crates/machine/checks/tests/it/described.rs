@@ -98,6 +98,7 @@ pub(crate) fn change(facts: &mut FactSet, request: &mut Request, name: &str, val
         "model" => host.kernel.preempt_model.value = Some(value.to_owned()),
         "release" => host.kernel.release.value = Some(value.to_owned()),
         "cmdline" => host.kernel.command_line.value = Some(value.to_owned()),
+        "hz" if value == "unknown" => host.kernel.hz = Fact::unknown("/boot/config", "not there"),
         "hz" => host.kernel.hz.value = Some(value.parse().unwrap()),
         "hrtimers" => {
             host.kernel.high_resolution_timers.value = Some(value.parse().unwrap());
@@ -122,16 +123,18 @@ pub(crate) fn change(facts: &mut FactSet, request: &mut Request, name: &str, val
         "cache" => host.cpus[2..]
             .iter_mut()
             .for_each(|cpu| cpu.shares_cache_with.value = Some(set())),
-        "idle" => host.cpus[3]
-            .idle_states
-            .value
-            .as_mut()
-            .unwrap()
-            .push(IdleState {
-                name: "C6".to_owned(),
-                exit_latency_ns: Nanos::from_micros(value.parse().unwrap()),
-                disabled: false,
-            }),
+        "idle" | "disabled_idle" => {
+            host.cpus[3]
+                .idle_states
+                .value
+                .as_mut()
+                .unwrap()
+                .push(IdleState {
+                    name: format!("C{value}"),
+                    exit_latency_ns: Nanos::from_micros(value.parse().unwrap()),
+                    disabled: name == "disabled_idle",
+                })
+        }
         "config" => {
             let lines = value.replace("\\n", "\n");
             facts.kernel_config.value = Some(whole_config(&lines));
@@ -173,6 +176,12 @@ pub(crate) fn change(facts: &mut FactSet, request: &mut Request, name: &str, val
                 .unwrap()
                 .unknown
                 .push(value.to_owned());
+        }
+        // In seconds.
+        "duration" => {
+            sample(facts);
+            let seconds = Nanos::from_secs(value.parse().unwrap());
+            facts.sample.as_mut().unwrap().duration_ns = seconds;
         }
         "throttled" => sample(facts).throttled = Some(value.parse().unwrap()),
         other => panic!("no such fact: @{other}"),
