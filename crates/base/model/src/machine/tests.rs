@@ -5,16 +5,16 @@ use crate::{Nanos, testing};
 
 #[test]
 fn mapped_fact_keeps_its_source_and_reason() {
-    let known = Fact::known(3, "/proc/a").map(|value| value * 2);
+    let known = Fact::known(3, "proc/a").map(|value| value * 2);
     assert_eq!(
         (known.get(), known.source.as_str(), known.unknown.as_ref()),
-        (Some(&6), "/proc/a", None)
+        (Some(&6), "proc/a", None)
     );
-    let unknown: Fact<u32> = Fact::<u32>::unknown("/proc/b", "not there").map(|value| value * 2);
+    let unknown: Fact<u32> = Fact::<u32>::unknown("proc/b", "not there").map(|value| value * 2);
     let reason = unknown.unknown.as_deref();
     assert_eq!(
         (unknown.get(), unknown.source.as_str(), reason),
-        (None, "/proc/b", Some("not there"))
+        (None, "proc/b", Some("not there"))
     );
 }
 

@@ -364,7 +364,7 @@ impl Verdict {
 }
 
 #[cfg(test)]
-mod sentences;
+mod sentence_tests;
 #[cfg(test)]
 mod tests;
 #[cfg(test)]
