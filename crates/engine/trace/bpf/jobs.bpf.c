@@ -647,8 +647,8 @@ INLINE void copy_name(char *to, const struct task_struct *task)
 	((u64 *)to)[1] = from[1];
 }
 
-/* A record about another thread: `text` is its name, `one` its ID and priority. */
-INLINE u32 put_task(u32 kind, const struct task_struct *task, u32 number, u64 two)
+/* A record about another thread: `text` is its name and `three`, `one` its ID and priority. */
+INLINE u32 put_task(u32 kind, const struct task_struct *task, u32 number, u64 two, u64 three)
 {
 	u32 sequence, pid = bpf_get_current_pid_tgid();
 	struct record *record = begin(kind, &sequence);
@@ -662,6 +662,7 @@ INLINE u32 put_task(u32 kind, const struct task_struct *task, u32 number, u64 tw
 	record->other.one = (u32)task->pid | (u64)(u32)task->prio << 32;
 	record->other.two = two;
 	copy_name(record->other.text, task);
+	*(u64 *)&record->other.text[16] = three;
 	end(record, sequence);
 	return sequence;
 }
@@ -1118,20 +1119,17 @@ sleeps:
  * part of a job. */
 INLINE int count_wake(struct job *job, u32 pid, u64 due, u64 now)
 {
-	u64 since;
-
 	struct tally *tally = tally_of(job);
-	u64 slept = *(volatile u64 *)&job->slept;
+	u64 since = *(volatile u64 *)&job->slept, slept;
 	u32 wait;
 
-	if (!slept) {
+	if (!since) {
 		job->woken = now;
 		return job->released != 0;
 	}
 	asm volatile("" ::: "memory");
 	wait = job->wait;
-	since = slept;
-	slept = now - slept;
+	slept = now - since;
 	job->slept = 0;
 	if (tally && wait && wait <= WAITS) {
 		tally->waits[wait - 1]++;
@@ -1514,36 +1512,11 @@ INLINE void read_due(const struct task_struct *task, struct due *due, u64 now)
 		due->since = 0;
 	if (!due->since)
 		return;
-	/* The timeouts of poll and its relatives tolerate a thousandth of their length. Nobody asked for
-	 * an earlier time. */
+	/* The timeouts of poll, select and epoll tolerate a delay of a thousandth of their length, which
+	 * does not count. */
 	if (HAS(task_struct___slack, timer_slack_ns) &&
 	    due->until - due->since > ((struct task_struct___slack *)task)->timer_slack_ns)
 		due->since = due->until < now ? due->until : 0;
-}
-
-/* Writes into the record of a wake-up without the waker's name when it was due. */
-INLINE void note_due(struct record *record, const struct due *due)
-{
-	record->other.two = due->since;
-	*(u64 *)&record->other.text[16] = due->until;
-}
-
-INLINE u32 put_waking(const struct task_struct *task, u32 on, const struct due *due)
-{
-	u32 sequence, pid = bpf_get_current_pid_tgid();
-	struct record *record = begin(WAKING, &sequence);
-
-	if (!record)
-		return 0;
-	note_flags(record, pid);
-	record->part = 0;
-	record->other.pid = pid;
-	record->other.number = on;
-	record->other.one = (u32)task->pid | (u64)(u32)task->prio << 32;
-	copy_name(record->other.text, task);
-	note_due(record, due);
-	end(record, sequence);
-	return sequence;
 }
 
 /* `in_job`: whether the name of the waker explains a part of a job. */
@@ -1556,21 +1529,20 @@ INLINE u32 put_light_waking(struct task_struct *task, u32 on, int by_thread, int
 
 	if (!record)
 		return 0;
+	/* Without the name, the record has the timer. */
 	if (by_thread && in_job)
 		bpf_get_current_comm(name, sizeof(name));
+	else
+		name[0] = due->since, name[1] = due->until;
 	/* Which of the two is unknown. */
 	record->flags = by_thread ? 0 : FLAG_HARDIRQ | FLAG_SOFTIRQ;
 	record->part = by_thread && in_job;
 	record->other.pid = pid;
 	record->other.number = on;
 	record->other.one = (u32)task->pid | (u64)(u32)task->prio << 32;
+	record->other.two = name[0];
 	copy_name(record->other.text, task);
-	if (record->part) {
-		record->other.two = name[0];
-		*(u64 *)&record->other.text[16] = name[1];
-	} else {
-		note_due(record, due);
-	}
+	*(u64 *)&record->other.text[16] = name[1];
 	end(record, sequence);
 	return sequence;
 }
@@ -1630,7 +1602,7 @@ int waking(u64 *arguments)
 	}
 	if (!matters())
 		return 0;
-	sequence = put_waking(task, on, &due);
+	sequence = put_task(WAKING, task, on, due.since, due.until);
 	if (watched_one && (!job || !job->counted))
 		list(sequence);
 	if (watched_one)
@@ -1687,7 +1659,7 @@ int forking(u64 *arguments)
 
 	if (!is_watched(parent->pid))
 		return 0;
-	list(put_task(FORK, child, child->tgid == parent->tgid, 0));
+	list(put_task(FORK, child, child->tgid == parent->tgid, 0, 0));
 	tell();
 	return 0;
 }
@@ -1699,7 +1671,7 @@ int executing(u64 *arguments)
 
 	if (!is_watched(task->pid))
 		return 0;
-	list(put_task(EXEC, task, 0, 0));
+	list(put_task(EXEC, task, 0, 0, 0));
 	tell();
 	return 0;
 }
@@ -1766,10 +1738,10 @@ int exiting(u64 *arguments)
 		bpf_map_delete_elem(&sums, &pid);
 	if (is_watched(pid)) {
 		end_job(pid);
-		list(put_task(PROCESS_EXIT, task, 0, 0));
+		list(put_task(PROCESS_EXIT, task, 0, 0, 0));
 		tell();
 	} else if (!is_light() && (matters() || is_concerned(pid))) {
-		put_task(PROCESS_EXIT, task, 0, 0);
+		put_task(PROCESS_EXIT, task, 0, 0, 0);
 	}
 	return 0;
 }
@@ -1783,7 +1755,7 @@ int migrating(u64 *arguments)
 		if (!is_watched(task->pid))
 			return 0;
 		touch(arguments[1], bpf_ktime_get_ns());
-		put_task(MIGRATE, task, cpu_of(task), arguments[1]);
+		put_task(MIGRATE, task, cpu_of(task), arguments[1], 0);
 		return 0;
 	}
 	if (is_concerned(task->pid)) {
@@ -1791,7 +1763,7 @@ int migrating(u64 *arguments)
 		touch(arguments[1], bpf_ktime_get_ns());
 	}
 	if (matters())
-		put_task(MIGRATE, task, cpu_of(task), arguments[1]);
+		put_task(MIGRATE, task, cpu_of(task), arguments[1], 0);
 	return 0;
 }
 
@@ -1806,7 +1778,7 @@ int inheriting(u64 *arguments)
 		return 0;
 	if (donor && donor->prio < priority)
 		priority = donor->prio;
-	put_task(PI_SETPRIO, task, 0, (u32)priority);
+	put_task(PI_SETPRIO, task, 0, (u32)priority, 0);
 	return 0;
 }
 
@@ -1970,7 +1942,7 @@ int signalled(u64 *arguments)
 	struct task_struct *task = (struct task_struct *)arguments[2];
 
 	if (!(int)arguments[4] && is_watched(task->pid))
-		put_task(SIGNAL_GENERATE, task, arguments[0], 0);
+		put_task(SIGNAL_GENERATE, task, arguments[0], 0, 0);
 	return 0;
 }
 

@@ -362,8 +362,8 @@ impl<'a> Split<'a> {
         self.push(span, cause);
     }
 
-    /// Splits a sleep that a timer ended at the time for which the timer was set. Later, the kernel may
-    /// delay it by the timer slack, then interrupt handlers on its CPU, and whatever else prevents its
+    /// Splits a sleep that a timer ended: the sleep until the timer was due, then the time for which the
+    /// kernel may delay it, and then handlers of other interrupts on its CPU and whatever else delayed its
     /// interrupt.
     fn slept_until(&mut self, span: Span, cause: Cause, timer: Option<Timer>) {
         let Some(timer) = timer else {

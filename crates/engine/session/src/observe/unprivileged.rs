@@ -356,7 +356,8 @@ const NOT_SEEN: &str = "observed without root: what ran while the threads waited
     them";
 
 const EACH_SLEEP: &str = "each sleep ends a job, because system calls cannot be seen: a wait for a lock, \
-    a device or another thread divides a job in two";
+    a device or another thread divides a job in two. Each job begins with a wake-up, so the delay of a \
+    timer does not count";
 
 impl Source for Unprivileged<'_> {
     fn start(&self) -> Start {

@@ -6,7 +6,8 @@ use punctual_model::{counted, grouped};
 pub(super) fn by_tracer(why: String) -> String {
     format!(
         "jobs are recorded by the kernel's tracer, which has more overhead than BPF programs and is \
-         not limited by --cost: {why}"
+         not limited by --cost: {why}. Jobs begin with the wake-up, so the delay of a timer does \
+         not count"
     )
 }
 

@@ -257,8 +257,8 @@ impl Translator {
         }
     }
 
-    /// Returns the event that a record contains in addition, which comes before its own: in which system
-    /// call a thread begins to sleep, or when the timer was due that wakes it.
+    /// Returns a second event that a record contains: the system call that a thread begins to sleep in, or
+    /// when the timer was due that wakes it. It comes before the event of the record itself.
     pub(super) fn before(record: &JobRecord, cpu: u32) -> Option<TraceEvent> {
         let kind = if record.has_call() {
             EventKind::SleepsIn {
@@ -479,7 +479,7 @@ mod tests {
             latest: Nanos(6_000),
         };
         assert_eq!((timer.pid, timer.cpu, timer.kind), (9, 1, due));
-        // The same bytes can be the name of the waker.
+        // In a record with the name of the waker, these bytes are a part of it.
         bytes[15] = 1;
         assert_eq!(Translator::before(&words(&bytes), 1), None);
     }
