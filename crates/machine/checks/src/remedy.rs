@@ -232,17 +232,26 @@ mod tests {
         list.parse().unwrap()
     }
 
+    /// The audience of a machine about which nothing else is known.
+    fn audience<'a>(
+        role: Role,
+        (cpus, others): (&'a CpuSet, &'a CpuSet),
+        files: &'a BTreeMap<String, Reading>,
+    ) -> For<'a> {
+        For {
+            role,
+            cpus,
+            others,
+            files,
+            version: None,
+            rt: None,
+        }
+    }
+
     #[test]
     fn command_contains_setting_and_value() {
         let (measured, others, files) = (cpus("2-3"), cpus("0-1"), BTreeMap::new());
-        let audience = For {
-            role: Role::Control,
-            cpus: &measured,
-            others: &others,
-            files: &files,
-            version: None,
-            rt: None,
-        };
+        let audience = audience(Role::Control, (&measured, &others), &files);
         let remedies = [
             set("swappiness"),
             set("irq-affinity"),
@@ -273,14 +282,7 @@ mod tests {
     #[test]
     fn remedies_for_absent_other_cpus_are_omitted() {
         let (measured, others, files) = (cpus("0-3"), cpus(""), BTreeMap::new());
-        let audience = For {
-            role: Role::Control,
-            cpus: &measured,
-            others: &others,
-            files: &files,
-            version: None,
-            rt: None,
-        };
+        let audience = audience(Role::Control, (&measured, &others), &files);
         assert!(settings(&[set("irq-affinity")], audience).is_empty());
         assert_eq!(
             commands(&[set("governor")], audience),
@@ -305,12 +307,8 @@ mod tests {
             (None, None),
         ] {
             let audience = For {
-                role: Role::Network,
-                cpus: &measured,
-                others: &others,
-                files: &files,
-                version: None,
                 rt,
+                ..audience(Role::Network, (&measured, &others), &files)
             };
             let all = commands(&remedies, audience);
             assert_eq!(
@@ -343,14 +341,7 @@ mod tests {
     #[test]
     fn same_permanent_line_appears_once() {
         let (measured, others, files) = (cpus("2-3"), cpus("0-1"), BTreeMap::new());
-        let audience = For {
-            role: Role::Control,
-            cpus: &measured,
-            others: &others,
-            files: &files,
-            version: None,
-            rt: None,
-        };
+        let audience = audience(Role::Control, (&measured, &others), &files);
         // Both settings have the same boot parameter, and the instructions of a setting are those
         // of all its instances.
         let remedies = [
@@ -367,14 +358,7 @@ mod tests {
     #[test]
     fn high_risk_always_needs_a_person() {
         let (measured, others, files) = (cpus("2-3"), cpus("0-1"), BTreeMap::new());
-        let audience = For {
-            role: Role::Telco,
-            cpus: &measured,
-            others: &others,
-            files: &files,
-            version: None,
-            rt: None,
-        };
+        let audience = audience(Role::Telco, (&measured, &others), &files);
         let remedies = settings(&[set("fair-server-runtime-ns")], audience);
         assert!(remedies[0].decide.as_deref().unwrap().contains("starves"));
         let sleeping = For {

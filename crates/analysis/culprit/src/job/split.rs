@@ -362,9 +362,9 @@ impl<'a> Split<'a> {
         self.push(span, cause);
     }
 
-    /// Splits a sleep that a timer ended: the sleep until the timer was due, then the time for which the
-    /// kernel may delay it, and then handlers of other interrupts on its CPU and whatever else delayed its
-    /// interrupt.
+    /// Splits a sleep that a timer ended into three parts: the sleep until the timer was due, the timer
+    /// slack, and the delay of the timer's interrupt. Handlers of other interrupts on its CPU explain a
+    /// part of that delay.
     fn slept_until(&mut self, span: Span, cause: Cause, timer: Option<Timer>) {
         let Some(timer) = timer else {
             return self.push(span, cause);

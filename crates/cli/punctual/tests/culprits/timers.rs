@@ -7,7 +7,7 @@ use crate::jobs::built;
 use crate::stage::Stage;
 use punctual_model::{Nanos, Recording, ShareKind};
 
-/// Explains a loop with a timer slack of 5 ms, and compares the jobs with what the loop itself measures.
+/// Explains a loop with a timer slack of 5 ms, and compares its jobs with its own measurement.
 fn slack_counts(detail: &str) {
     let Some(_stage) = Stage::set(1) else {
         return;

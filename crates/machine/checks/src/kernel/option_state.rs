@@ -189,7 +189,7 @@ mod tests {
         let option = KernelOption {
             option: "CONFIG_NEW",
             formerly: "CONFIG_OLD",
-            ..test_option()
+            ..super::super::options::BASE
         };
         for (text, state) in [
             ("CONFIG_OLD=y\n", OptionState::Set("y")),
@@ -217,24 +217,6 @@ mod tests {
         let all: String = (0..300).map(|n| format!("CONFIG_X{n}=y\n")).collect();
         let whole = format!("# Linux/x86 6.1.0 Kernel Configuration\n{all}");
         assert!(Configuration::read(&whole).lacks("CONFIG_D"));
-    }
-
-    fn test_option() -> KernelOption {
-        KernelOption {
-            option: "",
-            wanted: super::super::Wanted::On,
-            severity: punctual_model::Severity::Info,
-            why: "",
-            source: "",
-            switch: &[],
-            formerly: "",
-            since: (0, 0),
-            needs: "",
-            with: &[],
-            selected_by: &[],
-            seen_by: "",
-            stances: &[],
-        }
     }
 
     proptest! {

@@ -8,7 +8,7 @@ use crate::{Role, Stance};
 use punctual_model::{PERIODIC, SPINNING};
 
 /// Defaults for the fields of an option.
-const BASE: KernelOption = KernelOption {
+pub(super) const BASE: KernelOption = KernelOption {
     option: "",
     wanted: Wanted::Off,
     severity: Severity::Medium,
