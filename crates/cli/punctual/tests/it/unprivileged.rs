@@ -86,11 +86,12 @@ fn own_jobs_are_explained_without_root() {
     assert!(warnings.contains("observed without root"), "{warnings}");
 }
 
-/// A busy thread on the same CPU. Each wake-up is an outlier.
+/// A busy thread on the same CPU, which a woken thread of the batch policy does not preempt. Each wake-up
+/// is an outlier.
 #[test]
 fn own_outliers_are_explained_without_root() {
     let place = Sandbox::new();
-    let line = "measure timer -q --policy other --dma-latency off --cpus 0 -i 20ms -D 2s --explain \
+    let line = "measure timer -q --policy batch --dma-latency off --cpus 0 -i 20ms -D 2s --explain \
                 --threshold 1ns --json";
     let load = "taskset -c 0 sh -c \"while :; do :; done\"";
     let Some(output) = as_ordinary_user(&place, load, line) else {
