@@ -85,30 +85,37 @@ impl Session {
         before
     }
 
-    /// Waits until the view shows this text. A new size draws all of it again.
+    /// Waits until the view shows this text.
     fn wait_for_drawn(&self, wanted: &str) {
-        let is_drawn = |turn: u16| {
-            let before = self.resize(24, 70 + turn % 20);
-            let shown = self.shown.lock().unwrap();
-            printed(&text(&shown[before..])).contains(&printed(wanted))
-        };
-        assert!(
-            (0..100).any(is_drawn),
-            "'{wanted}' is missing: {}",
-            self.shown()
-        );
+        let found = self.is_drawn(|view| view.contains(&printed(wanted)));
+        assert!(found, "'{wanted}' is missing: {}", self.shown());
     }
 
-    /// Changes the size of the terminal. Returns the number of bytes that it had received.
+    /// Waits until the view, without spaces, meets a condition. Returns whether it does. A new size draws
+    /// all of it again.
+    fn is_drawn(&self, condition: impl Fn(&str) -> bool) -> bool {
+        (0..100).any(|turn| {
+            let before = self.resize(24, 70 + turn % 20);
+            let shown = self.shown.lock().unwrap();
+            condition(&printed(&text(&shown[before..])))
+        })
+    }
+
+    /// Changes the size of the terminal, and waits until the view is drawn. Returns the number of bytes
+    /// that the terminal had received.
     fn resize(&self, rows: u16, columns: u16) -> usize {
         let before = self.shown.lock().unwrap().len();
+        self.set_size(rows, columns);
+        std::thread::sleep(std::time::Duration::from_millis(300));
+        before
+    }
+
+    fn set_size(&self, rows: u16, columns: u16) {
         let size = [rows, columns].map(|number| number.to_string());
         let resized = Command::new("stty")
             .args(["-F", &self.terminal(), "rows", &size[0], "cols", &size[1]])
             .status();
         assert!(resized.unwrap().success());
-        std::thread::sleep(std::time::Duration::from_millis(300));
-        before
     }
 
     /// Returns the terminal's file.
@@ -201,6 +208,27 @@ fn terminal_without_colours_gets_none() {
         let has_colours = view.contains("\u{1b}[38;5;");
         assert_eq!(has_colours, variable.is_empty(), "{view:?}");
     }
+}
+
+/// The view may be busy with a frame when both arrive.
+#[test]
+fn key_counts_while_the_size_changes() {
+    let place = Sandbox::new();
+    let line = "measure timer -i 5ms -D 600s --policy other --tui";
+    let Some(mut session) = Session::start(&place, line) else {
+        return;
+    };
+    session.wait_for("q end", 0);
+    for turn in 0..8 {
+        session.set_size(24, 100 + turn);
+        session.press("p");
+        let is_paused = turn % 2 == 0;
+        let counts = |view: &str| view.contains("qend") && view.contains("PAUSED") == is_paused;
+        assert!(session.is_drawn(counts), "turn {turn}: {}", session.shown());
+    }
+    session.press("q");
+    let status = session.script.wait().unwrap();
+    assert_eq!(status.code(), Some(130), "{}", session.shown());
 }
 
 /// An ordinary user has outliers too, by context switches. Each wake-up is one.
