@@ -174,7 +174,13 @@ fn watch_ends_on_ctrl_c_with_results() {
     signal(&child, "INT");
     let output = child.wait_with_output().unwrap();
     assert_eq!(output.status.code(), Some(0));
-    assert!(text(&output.stdout).contains("wake-ups in"), "{output:?}");
+    // Without root, only own threads count: there may be a single wake-up.
+    let counted = text(&output.stdout);
+    let counts = ["wake-ups in", "1 wake-up in"];
+    assert!(
+        counts.iter().any(|count| counted.contains(count)),
+        "{output:?}"
+    );
 }
 
 /// A thread that is starved for 700 ms at a time by a spinner of higher priority.

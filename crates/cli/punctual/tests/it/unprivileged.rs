@@ -136,10 +136,7 @@ fn own_wake_ups_are_watched_without_root() {
     let named = |row: &&WakeupRow| row.comm.is_some() && row.group.is_some();
     let waits = seen.rows.iter().filter(named).map(|row| row.waits.count);
     assert!(waits.sum::<u64>() > 5, "{seen:?}");
+    // On an idle machine, a wait of 0 can be among the longest.
     assert!(!seen.longest.is_empty());
-    assert!(
-        seen.longest
-            .iter()
-            .all(|late| late.culprit.is_none() && late.latency_ns > Nanos::ZERO)
-    );
+    assert!(seen.longest.iter().all(|late| late.culprit.is_none()));
 }
