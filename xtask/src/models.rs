@@ -17,10 +17,14 @@ pub(crate) struct MiriOptions {
     tests: Vec<String>,
 }
 
-/// Tests each order of the writes of an application and the reads of its reader.
+/// Tests each order of the accesses to memory that threads share without a lock.
 pub(crate) fn loom() -> Result<bool> {
     let mut command = paths::cargo();
-    command.args(["test", "--package", "punctual-app", "--lib", "loom"]);
+    command.args(["test", "--lib"]);
+    for name in ["app", "probes", "rt"] {
+        command.arg(format!("--package=punctual-{name}"));
+    }
+    command.arg("loom");
     // The flag changes every crate, so the build is separate.
     command
         .arg("--target-dir")

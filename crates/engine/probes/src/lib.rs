@@ -22,6 +22,7 @@ mod deadline;
 mod entry;
 mod fault;
 mod gpio;
+mod handover;
 mod hardware;
 mod inversion;
 mod irq_load;

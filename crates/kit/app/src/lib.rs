@@ -15,8 +15,6 @@
 
 #![deny(unsafe_op_in_unsafe_fn)]
 #![cfg_attr(not(test), warn(clippy::disallowed_methods))]
-// `cargo xtask loom` sets `loom`.
-#![allow(unexpected_cfgs)]
 
 pub mod buckets;
 mod channel;

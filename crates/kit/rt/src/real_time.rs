@@ -17,8 +17,48 @@ use crate::{PolicyKind, ThreadRef, Tid, current_tid};
 /// Number of threads that [`demote_own_threads`] knows. Further threads only demote themselves.
 const MOST: usize = 4096;
 
-/// Their thread IDs; 0 for a free place. There is no lock, because a signal handler reads them.
+/// Their thread IDs. There is no lock, because a signal handler reads them.
 static THREADS: [AtomicI32; MOST] = [const { AtomicI32::new(0) }; MOST];
+
+/// A thread ID, or 0 for a free place. The tests that try each order of the accesses implement it for
+/// another kind of number.
+trait Place {
+    fn load(&self, order: Ordering) -> i32;
+    fn store(&self, thread: i32, order: Ordering);
+    /// Returns whether the number was `from` and is now `to`.
+    fn replace(&self, from: i32, to: i32, order: Ordering) -> bool;
+}
+
+impl Place for AtomicI32 {
+    fn load(&self, order: Ordering) -> i32 {
+        self.load(order)
+    }
+
+    fn store(&self, thread: i32, order: Ordering) {
+        self.store(thread, order);
+    }
+
+    fn replace(&self, from: i32, to: i32, order: Ordering) -> bool {
+        self.compare_exchange(from, to, order, Ordering::Relaxed)
+            .is_ok()
+    }
+}
+
+/// Takes a free place for a thread. Returns its number.
+fn take(places: &[impl Place], thread: Tid) -> Option<usize> {
+    let takes = |place: &_| Place::replace(place, 0, thread.as_raw(), Ordering::AcqRel);
+    places.iter().position(takes)
+}
+
+/// Returns the threads that have a place.
+fn present(places: &[impl Place]) -> impl Iterator<Item = Tid> {
+    let thread = |place: &_| Tid::from_raw(Place::load(place, Ordering::Acquire));
+    places.iter().filter_map(thread)
+}
+
+fn free(place: &impl Place) {
+    place.store(0, Ordering::Release);
+}
 
 thread_local! {
     static MEMBER: Member = const { Member { place: Cell::new(None), entered: Cell::new(false) } };
@@ -35,7 +75,7 @@ impl Drop for Member {
     fn drop(&mut self) {
         demote(ThreadRef::Current);
         if let Some(place) = self.place.get() {
-            THREADS[place].store(0, Ordering::Release);
+            free(&THREADS[place]);
         }
     }
 }
@@ -45,18 +85,9 @@ pub(crate) fn enter() {
     // Fails only while the thread is ending.
     let _ = MEMBER.try_with(|member| {
         if !member.entered.replace(true) {
-            member.place.set(place_of(current_tid()));
+            member.place.set(take(&THREADS, current_tid()));
         }
     });
-}
-
-/// Takes a free place.
-fn place_of(thread: Tid) -> Option<usize> {
-    let take = |place: &AtomicI32| {
-        let taken = place.compare_exchange(0, thread.as_raw(), Ordering::AcqRel, Ordering::Relaxed);
-        taken.is_ok()
-    };
-    THREADS.iter().position(take)
 }
 
 /// Gives a thread SCHED_OTHER if it has a real-time or deadline policy. Returns whether it had one
@@ -87,8 +118,7 @@ pub fn demote(thread: impl Into<ThreadRef>) -> bool {
 /// exits or executes a fatal signal while such threads may still run: the kernel then ends them
 /// where they are. A signal handler may call it.
 pub fn demote_own_threads() {
-    let threads = THREADS.iter().map(|place| place.load(Ordering::Acquire));
-    for thread in threads.filter_map(Tid::from_raw) {
+    for thread in present(&THREADS) {
         demote(thread);
     }
 }
@@ -248,12 +278,93 @@ mod tests {
 
     #[test]
     fn places_are_used_again() {
-        let used = || (THREADS.iter()).filter(|place| place.load(Ordering::Relaxed) != 0);
         for _ in 0..3 * MOST / 100 {
             if as_fifo(|| ()).is_none() {
                 return;
             }
         }
-        assert!(used().count() < 100);
+        assert!(present(&THREADS).count() < 100);
+    }
+}
+
+/// Tries each order of the accesses that the memory model allows.
+#[cfg(all(test, loom))]
+mod loom_tests {
+    use loom::sync::Arc;
+    use loom::sync::atomic::AtomicI32 as Modelled;
+
+    use super::*;
+
+    impl Place for Modelled {
+        fn load(&self, order: Ordering) -> i32 {
+            self.load(order)
+        }
+
+        fn store(&self, thread: i32, order: Ordering) {
+            self.store(thread, order);
+        }
+
+        fn replace(&self, from: i32, to: i32, order: Ordering) -> bool {
+            self.compare_exchange(from, to, order, Ordering::Relaxed)
+                .is_ok()
+        }
+    }
+
+    fn tid(number: i32) -> Tid {
+        Tid::from_raw(number).unwrap()
+    }
+
+    /// One thread stays while another one comes and goes, as a third one sees it.
+    #[test]
+    fn no_order_hides_a_thread_that_stays() {
+        loom::model(|| {
+            let places = Arc::new([Modelled::new(0), Modelled::new(0)]);
+            let stays = take(&*places, tid(1)).unwrap();
+            let other = loom::thread::spawn({
+                let places = Arc::clone(&places);
+                move || {
+                    let place = take(&*places, tid(2)).unwrap();
+                    assert_ne!(place, stays);
+                    assert!(present(&*places).eq([tid(1), tid(2)]));
+                    free(&places[place]);
+                }
+            });
+            let seen: Vec<Tid> = present(&*places).collect();
+            assert!(seen == [tid(1)] || seen == [tid(1), tid(2)], "{seen:?}");
+            other.join().unwrap();
+            assert!(present(&*places).eq([tid(1)]));
+        });
+    }
+
+    /// A thread that comes late takes the place of one that goes, or the other one.
+    #[test]
+    fn no_order_loses_a_place() {
+        loom::model(|| {
+            let places = Arc::new([Modelled::new(0), Modelled::new(0)]);
+            let goes = take(&*places, tid(1)).unwrap();
+            let other = loom::thread::spawn({
+                let places = Arc::clone(&places);
+                move || take(&*places, tid(2)).unwrap()
+            });
+            free(&places[goes]);
+            let place = other.join().unwrap();
+            assert!(present(&*places).eq([tid(2)]));
+            free(&places[place]);
+            assert_eq!(take(&*places, tid(3)), Some(0));
+        });
+    }
+
+    #[test]
+    fn no_order_gives_a_place_to_two_threads() {
+        loom::model(|| {
+            let places = Arc::new([Modelled::new(0), Modelled::new(0)]);
+            let takes = |number| {
+                let places = Arc::clone(&places);
+                loom::thread::spawn(move || take(&*places, tid(number)).unwrap())
+            };
+            let (one, other) = (takes(1), takes(2));
+            assert_ne!(one.join().unwrap(), other.join().unwrap());
+            assert_eq!(present(&*places).count(), 2);
+        });
     }
 }

@@ -8,6 +8,7 @@ use punctual_rt::{
     Clock, Error, Instant, Nanosleep, PeriodicWait, SignalPort, SignalWay, Tid, Wake, send_signal,
 };
 
+use crate::handover::{Handover, Message};
 use crate::run::end_of;
 use crate::thread_group::Member;
 use crate::{Control, ProbeError, Recorder, SelfCost, WorkerOutcome};
@@ -23,11 +24,18 @@ pub(super) const PATIENCE: Nanos = Nanos::from_secs(1);
 #[derive(Debug, Default)]
 #[repr(align(128))]
 struct Hop {
-    /// The number of rounds that had begun when the signal was sent, including its own round. This
-    /// is written last.
+    /// The number of rounds that had begun when the signal was sent, including its own round.
     rounds: AtomicU64,
-    /// The time just before the system call that sends the signal.
     sent_at: AtomicU64,
+}
+
+impl Hop {
+    const fn handover(&self) -> Handover<'_> {
+        Handover {
+            number: &self.rounds,
+            sent_at: &self.sent_at,
+        }
+    }
 }
 
 /// The state that all threads share.
@@ -176,12 +184,10 @@ impl Ring {
     /// Records the time, and signals the thread at `place`.
     #[inline]
     fn send(&self, place: usize, to: Tid, rounds: u64) -> Result<Nanos, Error> {
-        let hop = &self.hops[place];
-        let now = CLOCK.now().as_nanos();
-        hop.sent_at.store(now, Ordering::Relaxed);
-        hop.rounds.store(rounds, Ordering::Release);
+        let now = || Nanos(CLOCK.now().as_nanos());
+        let sent = self.hops[place].handover().send(rounds, now);
         send_signal(to)?;
-        Ok(Nanos(now))
+        Ok(sent)
     }
 
     /// Waits for one signal at `place`. Returns `None` if a different signal ended the wait, or if
@@ -196,12 +202,15 @@ impl Ring {
         let Some(at) = port.wait()? else {
             return Ok(None);
         };
-        let (hop, at) = (&self.hops[place], Nanos(at.as_nanos()));
-        let rounds = hop.rounds.load(Ordering::Acquire);
-        let sent = Nanos(hop.sent_at.load(Ordering::Relaxed));
-        // If the data was sent after this signal had arrived, the signal for that data is still to
-        // come.
-        Ok((rounds > taken && sent <= at).then_some(Arrival { rounds, sent, at }))
+        let at = Nanos(at.as_nanos());
+        let message = self.hops[place].handover().receive(taken);
+        // If the message was sent after this signal had arrived, its own signal is still to come.
+        let message = message.filter(|message| message.sent <= at);
+        Ok(message.map(|Message { number, sent }| Arrival {
+            rounds: number,
+            sent,
+            at,
+        }))
     }
 
     /// Ends all threads except the first.

@@ -19,8 +19,26 @@ use crate::{Control, ProbeError, Recorder, SelfCost, WorkerOutcome};
 /// The clock used for the sleeps and for both time stamps.
 pub(super) const CLOCK: Clock = Clock::Monotonic;
 
-/// The number of an exchange that is not measured.
-const UNMEASURED: u64 = u64::MAX;
+/// The purpose of a post. Each exchange has two message numbers, one for each purpose.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Purpose {
+    /// It precedes the measured post of its exchange.
+    WarmUp,
+    Measured,
+}
+
+/// Returns the number of the message of a post, which is not 0.
+const fn message_number(exchange: u64, purpose: Purpose) -> u64 {
+    2 * exchange + 1 + purpose as u64
+}
+
+/// The inverse of [`message_number`].
+const fn exchange_of(number: u64) -> (u64, Purpose) {
+    match number % 2 {
+        1 => (number / 2, Purpose::WarmUp),
+        _ => (number / 2 - 1, Purpose::Measured),
+    }
+}
 
 /// The state that the two threads share.
 #[derive(Debug)]
@@ -113,7 +131,6 @@ impl<P: Post> Poster<'_, P> {
         let state = self.state;
         let stopping = || control.stopping() || state.is_stopped();
         let mut sleep = Nanosleep::new(CLOCK)?;
-        let mut posts = 0;
         let mut last = Nanos::ZERO;
         let mut number = 0;
         while !stopping() {
@@ -135,14 +152,12 @@ impl<P: Post> Poster<'_, P> {
             let rested = now - last >= Nanos(turns.interval.0 / 2);
             if rested && state.waiter_state().load(Ordering::Acquire) == WAITING {
                 if surroundings.warm {
-                    posts += 1;
-                    self.post(UNMEASURED, posts)?;
+                    self.post(number, Purpose::WarmUp)?;
                 }
                 // The waiting thread has higher priority on the same CPU, so by now it has returned
                 // and is waiting again. If it is not, the exchange is missed.
                 if state.waiter_state().load(Ordering::Acquire) == WAITING {
-                    posts += 1;
-                    last = self.post(number, posts)?;
+                    last = self.post(number, Purpose::Measured)?;
                 }
             }
             number += 1;
@@ -151,18 +166,16 @@ impl<P: Post> Poster<'_, P> {
         Ok(())
     }
 
-    /// Makes post number `posts`, which belongs to exchange `number`. Returns the time of the post.
+    /// Makes a post of an exchange. Returns its time.
     #[inline]
-    fn post(&mut self, number: u64, posts: u64) -> Result<Nanos, Error> {
+    fn post(&mut self, exchange: u64, purpose: Purpose) -> Result<Nanos, Error> {
         let state = self.state;
         self.end.prepare()?;
         state.waiter_state().store(BUSY, Ordering::Relaxed);
-        state.exchange().store(number, Ordering::Relaxed);
-        let posted = CLOCK.now().as_nanos();
-        state.posted_at().store(posted, Ordering::Relaxed);
-        state.posts().store(posts, Ordering::Release);
+        let now = || Nanos(CLOCK.now().as_nanos());
+        let posted = state.posts().send(message_number(exchange, purpose), now);
         self.end.post()?;
-        Ok(Nanos(posted))
+        Ok(posted)
     }
 }
 
@@ -237,17 +250,20 @@ fn listen<W: Way>(
     let mut next = 0;
     while !state.has_ended() {
         state.waiter_state().store(WAITING, Ordering::Release);
-        let now = loop {
+        let arrived = loop {
             end.wait()?;
             let now = Nanos(CLOCK.now().as_nanos());
-            if state.posts().load(Ordering::Acquire) != taken {
-                break Some(now);
+            let message = state.posts().receive(taken);
+            // A post after a timeout or a signal has not woken this thread yet.
+            let ended_otherwise = end.gave_up() || control.stopping();
+            if let Some(message) = message
+                && (message.sent <= now || !ended_otherwise)
+            {
+                break Some((message, now));
             }
             if state.has_ended() {
                 break None;
             }
-            // The wait was ended not by a post but by a signal, which may mean a stop, or by a
-            // timeout.
             if control.stopping() {
                 state.stop();
             }
@@ -255,16 +271,15 @@ fn listen<W: Way>(
                 recorder.timed_out();
             }
         };
-        let Some(now) = now else { break };
-        taken += 1;
-        let exchange = state.exchange().load(Ordering::Relaxed);
-        let posted = Nanos(state.posted_at().load(Ordering::Relaxed));
+        let Some((message, now)) = arrived else { break };
+        taken = message.number;
         end.settle();
-        if exchange == UNMEASURED {
+        let (exchange, purpose) = exchange_of(message.number);
+        if purpose == Purpose::WarmUp {
             continue;
         }
         missed(next..exchange, recorder, turns, place);
-        recorder.sample(posted, now.signed_sub(posted));
+        recorder.sample(message.sent, now.signed_sub(message.sent));
         next = exchange + 1;
         if control.stopping() || recorder.recorded() >= surroundings.wakeups {
             state.stop();

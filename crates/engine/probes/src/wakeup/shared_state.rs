@@ -7,6 +7,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use punctual_model::{Nanos, ThreadUsage};
 use punctual_rt::{SharedNumbers, Tid};
 
+use crate::handover::Handover;
+
 /// The waiting thread is between two waits.
 pub(super) const BUSY: u64 = 0;
 /// The waiting thread has announced its wait, and reads nothing until there is a post.
@@ -57,20 +59,12 @@ impl<'a> SharedState<'a> {
         &self.0[0]
     }
 
-    /// Number of posts so far. It is written last, so that a reader that sees a new value also sees
-    /// the new values of the next two numbers.
-    pub(super) fn posts(self) -> &'a AtomicU64 {
-        &self.0[1]
-    }
-
-    /// The number of the exchange of the last post.
-    pub(super) fn exchange(self) -> &'a AtomicU64 {
-        &self.0[2]
-    }
-
-    /// The time just before that post.
-    pub(super) fn posted_at(self) -> &'a AtomicU64 {
-        &self.0[3]
+    /// The posts.
+    pub(super) fn posts(self) -> Handover<'a> {
+        Handover {
+            number: &self.0[1],
+            sent_at: &self.0[2],
+        }
     }
 
     /// Number of exchanges that came due, once known.
