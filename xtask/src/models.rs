@@ -21,7 +21,7 @@ pub(crate) struct MiriOptions {
 pub(crate) fn loom() -> Result<bool> {
     let mut command = paths::cargo();
     command.args(["test", "--lib"]);
-    for name in ["app", "probes", "rt"] {
+    for name in ["app", "probes", "rt", "trace"] {
         command.arg(format!("--package=punctual-{name}"));
     }
     command.arg("loom");

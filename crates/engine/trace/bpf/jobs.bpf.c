@@ -22,6 +22,7 @@
  * watched thread forked, executed a program or ended, or a quarter of a ring was written and has
  * listed records.
  */
+#include "barrier.h"
 #include "jobs.h"
 #include "buckets.h"
 
@@ -527,7 +528,7 @@ INLINE struct record *reserve_at(u32 kind, u32 *sequence, u64 now)
 	if (!record)
 		return 0;
 	*(volatile u32 *)&record->sequence = 0;
-	asm volatile("" ::: "memory");
+	barrier();
 	*sequence = (u32)number + 1;
 	record->time = now;
 	record->kind = kind;
@@ -542,7 +543,7 @@ INLINE struct record *reserve(u32 kind, u32 *sequence)
 
 INLINE void end(struct record *record, u32 sequence)
 {
-	asm volatile("" ::: "memory");
+	barrier();
 	*(volatile u32 *)&record->sequence = sequence;
 }
 
@@ -995,7 +996,7 @@ static __attribute__((noinline)) int count_job(const struct waits *waits, struct
 	if (place >= BANKS * COUNTED_BUCKETS)
 		return 0;
 	*(volatile u64 *)&tally->writes += 1;
-	asm volatile("" ::: "memory");
+	barrier();
 	if (bank->row != job->row || !bank->count) {
 		bank->row = job->row;
 		bank->min = ~0ULL;
@@ -1015,7 +1016,7 @@ static __attribute__((noinline)) int count_job(const struct waits *waits, struct
 	tally->ran += ran;
 	tally->execution[run]++;
 	tally->last = response;
-	asm volatile("" ::: "memory");
+	barrier();
 	*(volatile u64 *)&tally->writes += 1;
 	return 0;
 }
@@ -1111,7 +1112,7 @@ INLINE void count_sleep(const struct waits *waits, struct job *job, struct task_
 		note_counters(job, prev->pid);
 sleeps:
 	/* A wake-up on another CPU at the same time needs the rest. */
-	asm volatile("" ::: "memory");
+	barrier();
 	*(volatile u64 *)&job->slept = now;
 }
 
@@ -1127,7 +1128,7 @@ INLINE int count_wake(struct job *job, u32 pid, u64 due, u64 now)
 		job->woken = now;
 		return job->released != 0;
 	}
-	asm volatile("" ::: "memory");
+	barrier();
 	wait = job->wait;
 	slept = now - since;
 	job->slept = 0;
@@ -1219,7 +1220,7 @@ static __attribute__((noinline)) int take_job(const struct waits *waits, struct 
 	job->row_begins = ~0ULL / 2;
 	if (counting)
 		note_counters(job, task->pid);
-	asm volatile("" ::: "memory");
+	barrier();
 	*(volatile u64 *)&job->slept = now;
 	return 1;
 }

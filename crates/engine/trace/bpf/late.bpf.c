@@ -4,6 +4,7 @@
  * interrupt stopped, and the stack of a thread that is switched out for a watched one
  * after a long wait. These events are rare; each kind has a small ring.
  */
+#include "barrier.h"
 #include "jobs.h"
 
 /* Set by the loader. */
@@ -97,7 +98,7 @@ static __attribute__((noinline)) int put(u64 *arguments, u32 kind, u64 late, u64
 	if (!record)
 		return 0;
 	*(volatile u32 *)&record->sequence = 0;
-	asm volatile("" ::: "memory");
+	barrier();
 	record->time = bpf_ktime_get_ns();
 	record->late = late;
 	record->function = function;
@@ -108,7 +109,7 @@ static __attribute__((noinline)) int put(u64 *arguments, u32 kind, u64 late, u64
 	bpf_probe_read_kernel(record->comm, 16, task->comm);
 	bytes = bpf_get_stack(arguments, record->frames, sizeof(record->frames), 0);
 	record->count = bytes > 0 ? bytes / sizeof(u64) : 0;
-	asm volatile("" ::: "memory");
+	barrier();
 	*(volatile u32 *)&record->sequence = (u32)number + 1;
 	return 0;
 }

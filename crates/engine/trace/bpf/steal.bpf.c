@@ -8,6 +8,7 @@
  * CONFIG_PARAVIRT_TIME_ACCOUNTING). These programs check that value at events; they write
  * a record only if it rose, with the two events between which it rose.
  */
+#include "barrier.h"
 #include "jobs.h"
 
 /* Set by the loader: the number of CPUs with an entry. */
@@ -100,12 +101,12 @@ INLINE void put(u64 from, u64 to, u64 stolen, u32 cpu)
 	if (!record)
 		return;
 	*(volatile u32 *)&record->sequence = 0;
-	asm volatile("" ::: "memory");
+	barrier();
 	record->from = from;
 	record->to = to;
 	record->stolen = stolen;
 	record->cpu = cpu;
-	asm volatile("" ::: "memory");
+	barrier();
 	*(volatile u32 *)&record->sequence = (u32)number + 1;
 }
 
@@ -136,6 +137,8 @@ INLINE void look(struct cpu *own, u32 cpu, u64 now)
 		put(own->until, now, stolen - own->stolen, cpu);
 	own->clock = clock;
 	own->stolen = stolen;
+	/* The records contain all rises up to this time. */
+	barrier();
 	own->until = own->seen ? own->seen : now;
 	own->seen = now;
 }

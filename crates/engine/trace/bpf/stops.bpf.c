@@ -4,7 +4,7 @@
  * its oldest entries. The programs run at the entries of two functions of the runtime:
  * runtime.stopTheWorldWithSema and runtime.startTheWorldWithSema.
  */
-#include "kernel.h"
+#include "barrier.h"
 
 /* arch/x86/include/asm/ptrace.h, arch/arm64/include/asm/ptrace.h: the first argument of a Go
  * function is in a register that C does not use for it on x86. */
@@ -96,12 +96,12 @@ SEC("uprobe") int starting(void *regs)
 	if (!entry)
 		return 0;
 	*(volatile u64 *)&entry->until = 0;
-	asm volatile("" ::: "memory");
+	barrier();
 	entry->since = stop->since;
 	entry->process = process;
 	entry->by = stop->by;
 	entry->reason = stop->reason;
-	asm volatile("" ::: "memory");
+	barrier();
 	*(volatile u64 *)&entry->until = bpf_ktime_get_ns();
 	bpf_map_delete_elem(&open, &process);
 	return 0;

@@ -2,14 +2,13 @@
 //! end of the delay (`bpf/late.bpf.c`). If there is no delay, they write nothing.
 
 use std::collections::BTreeSet;
-use std::sync::atomic::{Ordering, fence};
 
 use aya::include_bytes_aligned;
 use aya::maps::{HashMap, MapData};
 use punctual_model::{Comm, EventKind, KernelPriority, Nanos, Task, TraceEvent};
 
 use crate::WatchError;
-use crate::bpf::{Mapped, Programs, Reads};
+use crate::bpf::{Mapped, Programs, Reads, settled};
 
 /// The object file with the BPF programs, built by `bpf/build.sh`.
 pub(crate) static OBJECT: &[u8] = include_bytes_aligned!("../bpf/late.bpf.o");
@@ -176,12 +175,10 @@ impl LateStacks {
         if self.records.word(first) < since.0 {
             return None;
         }
-        let sequence = || self.records.word(first + 3) as u32;
-        let before = sequence();
-        fence(Ordering::Acquire);
-        let record = LateRecord(std::array::from_fn(|word| self.records.word(first + word)));
-        fence(Ordering::Acquire);
-        (before != 0 && sequence() == before).then_some(record)
+        settled(
+            || self.records.word(first + 3) & u64::from(u32::MAX),
+            || LateRecord(std::array::from_fn(|word| self.records.word(first + word))),
+        )
     }
 }
 

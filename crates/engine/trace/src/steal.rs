@@ -7,7 +7,7 @@ use aya::include_bytes_aligned;
 use punctual_model::{HandlerOf, Nanos, StealCount, StealRise, Usual, UsualLength};
 
 use crate::WatchError;
-use crate::bpf::{Mapped, Programs, Reads};
+use crate::bpf::{Mapped, Programs, Reads, settled};
 
 /// The object file with the BPF programs, built by `bpf/build.sh`.
 pub(crate) static OBJECT: &[u8] = include_bytes_aligned!("../bpf/steal.bpf.o");
@@ -148,16 +148,17 @@ impl StealRecorder {
     fn record(&self, place: usize) -> Option<(u32, StealRise)> {
         let first = place * RECORD_WORDS;
         let word = |place: usize| self.records.word(first + place);
-        let before = word(3);
-        fence(Ordering::Acquire);
-        let rise = StealRise {
-            from: Nanos(word(0)),
-            to: Nanos(word(1)),
-            stolen: Nanos(word(2)),
-        };
-        fence(Ordering::Acquire);
-        let [sequence, cpu] = halves(before);
-        (sequence != 0 && word(3) == before).then_some((cpu, rise))
+        settled(
+            || u64::from(halves(word(3))[0]),
+            || {
+                let rise = StealRise {
+                    from: Nanos(word(0)),
+                    to: Nanos(word(1)),
+                    stolen: Nanos(word(2)),
+                };
+                (halves(word(3))[1], rise)
+            },
+        )
     }
 
     /// Returns the usual duration of a handler, computed from its runs so far. Returns `None` if no

@@ -5,13 +5,12 @@
 use std::collections::BTreeSet;
 use std::num::NonZeroU32;
 use std::path::Path;
-use std::sync::atomic::{Ordering, fence};
 
 use aya::include_bytes_aligned;
 use punctual_model::{Nanos, RuntimeStop, StopReason};
 
 use crate::WatchError;
-use crate::bpf::{Mapped, Programs, Reads};
+use crate::bpf::{Mapped, Programs, Reads, settled};
 
 /// The object file with the BPF programs, built by `bpf/build.sh`.
 pub(crate) static OBJECT: &[u8] = include_bytes_aligned!("../bpf/stops.bpf.o");
@@ -99,13 +98,8 @@ impl RuntimeStops {
     /// Returns an entry of the array and its process; `None` if it is empty or still being written.
     fn stop(&self, place: usize) -> Option<(u32, RuntimeStop)> {
         let word = |at: usize| self.stops.word(place * WORDS + at);
-        let until = word(1);
-        fence(Ordering::Acquire);
-        let (since, who, reason) = (word(0), word(2), word(3));
-        fence(Ordering::Acquire);
-        if until == 0 || until != word(1) {
-            return None;
-        }
+        let read = || [word(0), word(1), word(2), word(3)];
+        let [since, until, who, reason] = settled(|| word(1), read)?;
         let [a, b, c, d, e, f, g, h] = who.to_ne_bytes();
         let [process, by] = [[a, b, c, d], [e, f, g, h]].map(u32::from_ne_bytes);
         let reason = (!self.without_reason.contains(&process)).then_some(reason);

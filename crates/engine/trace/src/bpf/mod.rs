@@ -22,11 +22,13 @@ use crate::WatchError;
 mod mapped;
 mod needs;
 mod news;
+mod settled;
 mod types;
 
 pub(crate) use mapped::Mapped;
 pub(crate) use needs::name_missing;
 pub(crate) use news::News;
+pub(crate) use settled::settled;
 
 /// Returns a name that a program wrote: the bytes before the first NUL, with invalid UTF-8
 /// replaced.
@@ -55,6 +57,9 @@ impl Reads {
         }
     }
 }
+
+/// Whether other CPUs can see two stores of this processor in another order. x86 keeps them in order.
+static REORDERS: u32 = !cfg!(any(target_arch = "x86", target_arch = "x86_64")) as u32;
 
 /// The loaded programs and their maps. Dropping this value unloads them.
 pub(crate) struct Programs {
@@ -90,6 +95,8 @@ impl Programs {
         // The loader parses all types of the kernel (20 MB) again for each object, because it
         // offers no other way to be created.
         let mut loader = EbpfLoader::new();
+        // Objects that write nothing for other CPUs have no barriers.
+        loader.override_global("reorders", &REORDERS, false);
         settings(&mut loader);
         let programs = loader.load(object).map_err(|error| match types::read() {
             Ok(_) => WatchError::refused(&error),

@@ -118,10 +118,6 @@ impl JobRecord {
         })
     }
 
-    pub(super) const fn sequence(&self) -> u32 {
-        self.0[1] as u32
-    }
-
     pub(super) fn kind(&self) -> u8 {
         self.byte(12)
     }
@@ -432,7 +428,7 @@ mod tests {
         bytes[58..60].copy_from_slice(&(-1_i16).to_ne_bytes());
         bytes[60..].copy_from_slice(&1_u32.to_ne_bytes());
         let record = words(&bytes);
-        assert_eq!((record.sequence(), record.pid()), (3, 40));
+        assert_eq!(record.pid(), 40);
         let event = Translator::default().event(&record, 1).unwrap();
         assert_eq!((event.time, event.cpu, event.pid), (Nanos(7_000), 1, 40));
         let EventKind::Switch {

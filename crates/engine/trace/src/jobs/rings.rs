@@ -8,7 +8,7 @@ use std::sync::atomic::{Ordering, fence};
 use aya::maps::MapData;
 
 use super::record::{JobRecord, WORDS};
-use crate::bpf::Mapped;
+use crate::bpf::{Mapped, settled};
 
 /// Number of words in `struct head`.
 const HEAD_WORDS: usize = 8;
@@ -111,16 +111,9 @@ impl Rings {
         let place = u64::from(cpu) * self.length + (number & (self.length - 1));
         let first = place as usize * WORDS;
         let expected = (number as u32).wrapping_add(1);
-        let mut record = JobRecord::default();
-        let sequence = || self.records.word(first + 1) as u32;
-        if sequence() != expected {
-            return None;
-        }
-        fence(Ordering::Acquire);
-        for (place, word) in (first..).zip(&mut record.0) {
-            *word = self.records.word(place);
-        }
-        fence(Ordering::Acquire);
-        (sequence() == expected && record.sequence() == expected).then_some(record)
+        settled(
+            || u64::from(self.records.word(first + 1) as u32 == expected),
+            || JobRecord(std::array::from_fn(|word| self.records.word(first + word))),
+        )
     }
 }
