@@ -9,7 +9,12 @@
 use std::cell::Cell;
 use std::fs;
 use std::io;
-use std::sync::atomic::{AtomicI32, Ordering};
+#[cfg(not(all(test, loom)))]
+use std::sync::atomic::AtomicI32;
+use std::sync::atomic::Ordering;
+
+#[cfg(all(test, loom))]
+use loom::sync::atomic::AtomicI32;
 
 use crate::sched_attr::{Attributes, RESET_ON_FORK, get_attributes, set_attributes};
 use crate::{PolicyKind, ThreadRef, Tid, current_tid};
@@ -17,46 +22,31 @@ use crate::{PolicyKind, ThreadRef, Tid, current_tid};
 /// Number of threads that [`demote_own_threads`] knows. Further threads only demote themselves.
 const MOST: usize = 4096;
 
-/// Their thread IDs. There is no lock, because a signal handler reads them.
+/// Their thread IDs; 0 for a free place. A signal handler reads them, so it must not wait for a lock.
+#[cfg(not(all(test, loom)))]
 static THREADS: [AtomicI32; MOST] = [const { AtomicI32::new(0) }; MOST];
 
-/// A thread ID, or 0 for a free place. The tests that try each order of the accesses implement it for
-/// another kind of number.
-trait Place {
-    fn load(&self, order: Ordering) -> i32;
-    fn store(&self, thread: i32, order: Ordering);
-    /// Returns whether the number was `from` and is now `to`.
-    fn replace(&self, from: i32, to: i32, order: Ordering) -> bool;
-}
-
-impl Place for AtomicI32 {
-    fn load(&self, order: Ordering) -> i32 {
-        self.load(order)
-    }
-
-    fn store(&self, thread: i32, order: Ordering) {
-        self.store(thread, order);
-    }
-
-    fn replace(&self, from: i32, to: i32, order: Ordering) -> bool {
-        self.compare_exchange(from, to, order, Ordering::Relaxed)
-            .is_ok()
-    }
+#[cfg(all(test, loom))]
+loom::lazy_static! {
+    static ref THREADS: Vec<AtomicI32> = (0..MOST).map(|_| AtomicI32::new(0)).collect();
 }
 
 /// Takes a free place for a thread. Returns its number.
-fn take(places: &[impl Place], thread: Tid) -> Option<usize> {
-    let takes = |place: &_| Place::replace(place, 0, thread.as_raw(), Ordering::AcqRel);
+fn take(places: &[AtomicI32], thread: Tid) -> Option<usize> {
+    let takes = |place: &AtomicI32| {
+        let taken = place.compare_exchange(0, thread.as_raw(), Ordering::AcqRel, Ordering::Relaxed);
+        taken.is_ok()
+    };
     places.iter().position(takes)
 }
 
 /// Returns the threads that have a place.
-fn present(places: &[impl Place]) -> impl Iterator<Item = Tid> {
-    let thread = |place: &_| Tid::from_raw(Place::load(place, Ordering::Acquire));
+fn present(places: &[AtomicI32]) -> impl Iterator<Item = Tid> {
+    let thread = |place: &AtomicI32| Tid::from_raw(place.load(Ordering::Acquire));
     places.iter().filter_map(thread)
 }
 
-fn free(place: &impl Place) {
+fn free(place: &AtomicI32) {
     place.store(0, Ordering::Release);
 }
 
@@ -85,7 +75,7 @@ pub(crate) fn enter() {
     // Fails only while the thread is ending.
     let _ = MEMBER.try_with(|member| {
         if !member.entered.replace(true) {
-            member.place.set(take(&THREADS, current_tid()));
+            member.place.set(take(THREADS.as_slice(), current_tid()));
         }
     });
 }
@@ -118,7 +108,7 @@ pub fn demote(thread: impl Into<ThreadRef>) -> bool {
 /// exits or executes a fatal signal while such threads may still run: the kernel then ends them
 /// where they are. A signal handler may call it.
 pub fn demote_own_threads() {
-    for thread in present(&THREADS) {
+    for thread in present(THREADS.as_slice()) {
         demote(thread);
     }
 }
@@ -283,7 +273,7 @@ mod tests {
                 return;
             }
         }
-        assert!(present(&THREADS).count() < 100);
+        assert!(present(THREADS.as_slice()).count() < 100);
     }
 }
 
@@ -291,24 +281,8 @@ mod tests {
 #[cfg(all(test, loom))]
 mod loom_tests {
     use loom::sync::Arc;
-    use loom::sync::atomic::AtomicI32 as Modelled;
 
     use super::*;
-
-    impl Place for Modelled {
-        fn load(&self, order: Ordering) -> i32 {
-            self.load(order)
-        }
-
-        fn store(&self, thread: i32, order: Ordering) {
-            self.store(thread, order);
-        }
-
-        fn replace(&self, from: i32, to: i32, order: Ordering) -> bool {
-            self.compare_exchange(from, to, order, Ordering::Relaxed)
-                .is_ok()
-        }
-    }
 
     fn tid(number: i32) -> Tid {
         Tid::from_raw(number).unwrap()
@@ -318,7 +292,7 @@ mod loom_tests {
     #[test]
     fn no_order_hides_a_thread_that_stays() {
         loom::model(|| {
-            let places = Arc::new([Modelled::new(0), Modelled::new(0)]);
+            let places = Arc::new([AtomicI32::new(0), AtomicI32::new(0)]);
             let stays = take(&*places, tid(1)).unwrap();
             let other = loom::thread::spawn({
                 let places = Arc::clone(&places);
@@ -340,7 +314,7 @@ mod loom_tests {
     #[test]
     fn no_order_loses_a_place() {
         loom::model(|| {
-            let places = Arc::new([Modelled::new(0), Modelled::new(0)]);
+            let places = Arc::new([AtomicI32::new(0), AtomicI32::new(0)]);
             let goes = take(&*places, tid(1)).unwrap();
             let other = loom::thread::spawn({
                 let places = Arc::clone(&places);
@@ -357,7 +331,7 @@ mod loom_tests {
     #[test]
     fn no_order_gives_a_place_to_two_threads() {
         loom::model(|| {
-            let places = Arc::new([Modelled::new(0), Modelled::new(0)]);
+            let places = Arc::new([AtomicI32::new(0), AtomicI32::new(0)]);
             let takes = |number| {
                 let places = Arc::clone(&places);
                 loom::thread::spawn(move || take(&*places, tid(number)).unwrap())

@@ -254,7 +254,8 @@ fn listen<W: Way>(
             end.wait()?;
             let now = Nanos(CLOCK.now().as_nanos());
             let message = state.posts().receive(taken);
-            // A post after a timeout or a signal has not woken this thread yet.
+            // If the post came after a timeout or a signal, its own wake-up is still to come. Otherwise,
+            // the post has woken this thread, even if the clocks of the CPUs disagree.
             let ended_otherwise = end.gave_up() || control.stopping();
             if let Some(message) = message
                 && (message.sent <= now || !ended_otherwise)

@@ -393,4 +393,19 @@ mod tests {
                 .ends_with("this processor is arm")
         );
     }
+
+    /// The loader ignores a constant that an object does not have, so another name would turn the
+    /// barriers off without an error.
+    #[test]
+    fn objects_with_barriers_have_the_constant_that_turns_them_on() {
+        for object in [
+            crate::jobs::OBJECT,
+            crate::late::OBJECT,
+            crate::steal::OBJECT,
+            crate::stops::OBJECT,
+        ] {
+            let name = b"\0reorders\0";
+            assert!(object.windows(name.len()).any(|part| part == name));
+        }
+    }
 }
